@@ -306,7 +306,7 @@ impl Reader {
         let at = quote["id"].as_u64()?;
         let by = Who::of(&quote["authorUuid"], &quote["authorNumber"], &quote["author"])?;
         let text = with_names(quote["text"].as_str().unwrap_or_default(), &quote["mentions"], &self.people);
-        let file = array(&quote["attachments"]).first().map(|file| kind(file));
+        let file = array(&quote["attachments"]).first().map(kind);
         let id = self.people.message(at, &by);
         Some(ReplyTo {
             id: self.people.first(&id).to_owned(),

@@ -80,8 +80,7 @@ fn broken(error: std::io::Error) -> Ended {
 /// Stays connected to signal-cli, and keeps what it tells.
 async fn hear(signal: &Arc<Signal>, host: &Host, mut doubt: Doubt) -> Result<Infallible, Ended> {
     let mut rest = Rest::default();
-    // No event has this id: at the first time all is told that signal-cli can tell again, and the daemon knows what it has.
-    let mut last = "0".to_owned();
+    let mut last = signal.journal.last().await.map_err(broken)?;
     loop {
         let began = Instant::now();
         let why = listen(signal, host, &mut doubt, &mut last).await?;
@@ -138,13 +137,13 @@ async fn listen(
     signal: &Arc<Signal>,
     host: &Host,
     doubt: &mut Doubt,
-    last: &mut String,
+    last: &mut Option<String>,
 ) -> Result<Lost, Ended> {
     // What signal-cli tells it has taken from Signal's servers, and what can't be kept would be lost.
     if let Err(error) = signal.journal.has_place().await {
         return Ok(Lost::Full(error));
     }
-    let answer = match signal.rpc.events(last).await {
+    let answer = match signal.rpc.events(last.as_deref()).await {
         Ok(answer) => answer,
         Err(error) => return Ok(error.into()),
     };
@@ -169,8 +168,12 @@ async fn listen(
         let Ok(piece) = frame.into_data() else { continue };
         let told = stream.push(&piece).into_iter().filter_map(kept).collect::<Vec<_>>();
         keep(signal, host, told.into()).await?;
-        if let Some(id) = &stream.last {
-            last.clone_from(id);
+        if stream.last.is_some() && stream.last != *last {
+            last.clone_from(&stream.last);
+            // Without it some are told once more.
+            if let Err(error) = signal.journal.heard(last.clone().unwrap_or_default()).await {
+                eprintln!("which event was the last one can't be kept: {error}");
+            }
         }
     }
 }

@@ -1,18 +1,21 @@
 //! What signal-cli told and the daemon has not stored yet, in a file of the account: signal-cli tells nothing a second time.
 //!
 //! An entry is a line, its number and what was told. Entries are told in order; each event has its number as a cursor, so that what the
-//! daemon has stored is known after any death. The file is emptied once all of it is stored.
+//! daemon has stored is known after any death. The file is emptied once all of it is stored. Beside it
+//! stands the id of the newest event that is kept, where signal-cli gives them ids.
 
 use std::{
     collections::VecDeque,
     fs::File,
-    io::{self, BufRead as _, BufReader, Write as _},
+    io::{self, BufRead as _, BufReader, Read as _, Write as _},
     os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use tokio::sync::Notify;
+
+use super::sse::{LONGEST_ID, is_id};
 
 /// How much may wait, bytes and entries. With more, nothing is read, and signal-cli leaves the rest with Signal's servers.
 const MOST_BYTES: u64 = 64 << 20;
@@ -118,6 +121,25 @@ impl Journal {
             tried
         })
         .await
+    }
+
+    /// Returns the id of the newest event that was heard, where signal-cli gives them ids.
+    pub(super) async fn last(self: &Arc<Self>) -> io::Result<Option<String>> {
+        self.with(|inner| {
+            let mut id = Vec::new();
+            match File::open(inner.path.with_extension("last")) {
+                Ok(file) => file.take(LONGEST_ID as u64 + 1).read_to_end(&mut id)?,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            Ok(String::from_utf8(id).ok().filter(|id| is_id(id.as_bytes())))
+        })
+        .await
+    }
+
+    /// An event was heard, and is kept.
+    pub(super) async fn heard(self: &Arc<Self>, id: String) -> io::Result<()> {
+        self.with(move |inner| std::fs::write(inner.path.with_extension("last"), id)).await
     }
 
     /// Keeps what was told; each is one line. Returns once it is on the disk; where it fails, it may be tried again.
@@ -330,6 +352,19 @@ mod tests {
         journal.keep(told).await.unwrap();
         assert_eq!(all(&journal), [(1, "one".into()), (2, "two".into()), (3, "three".into())]);
         assert_eq!(all(&open(dir.path(), 1)), [(2, "two".into()), (3, "three".into())]);
+    }
+
+    #[tokio::test]
+    async fn the_newest_event_s_id_is_known_and_what_is_none_is_not_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = open(dir.path(), 0);
+        assert_eq!(journal.last().await.unwrap(), None);
+        journal.heard("42".into()).await.unwrap();
+        assert_eq!(open(dir.path(), 0).last().await.unwrap(), Some("42".into()));
+        for none in [&b""[..], b"a\nb", b"\xff", &[b'x'; 65]] {
+            std::fs::write(dir.path().join("inbox.last"), none).unwrap();
+            assert_eq!(journal.last().await.unwrap(), None, "{none:?}");
+        }
     }
 
     #[tokio::test]

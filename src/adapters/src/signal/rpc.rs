@@ -111,7 +111,7 @@ impl Rpc {
     }
 
     /// Opens the stream of events. `last`: the newest one that was heard; signal-cli tells again what came behind it, where it can.
-    pub(super) async fn events(&self, last: &str) -> Result<Response<Incoming>, RpcError> {
+    pub(super) async fn events(&self, last: Option<&str>) -> Result<Response<Incoming>, RpcError> {
         let mut url = format!("{}/api/v1/events", self.base);
         if let Some(account) = &self.account {
             url = format!("{url}?account={}", account.replace('+', "%2B"));
@@ -120,8 +120,10 @@ impl Rpc {
         let mut request = Request::builder()
             .uri(url)
             .header(ACCEPT, "text/event-stream")
-            .header("last-event-id", last)
             .header(USER_AGENT, concat!("g2-channels/", env!("CARGO_PKG_VERSION")));
+        if let Some(last) = last {
+            request = request.header("last-event-id", last);
+        }
         if let Some(token) = &self.token {
             let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
                 .map_err(|_| NoAnswer::NotAsked("the token holds characters that no token has".into()))?;

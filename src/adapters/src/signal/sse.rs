@@ -4,7 +4,7 @@
 pub(super) const LONGEST: usize = 1 << 20;
 
 /// The longest id of an event that is taken up, bytes.
-const LONGEST_ID: usize = 64;
+pub(super) const LONGEST_ID: usize = 64;
 
 /// Divides a stream into events.
 #[derive(Debug, Default)]
@@ -62,8 +62,7 @@ impl Stream {
         }
         if let Some(id) = line.strip_prefix(b"id:") {
             let id = id.strip_prefix(b" ").unwrap_or(id);
-            let fits = (1..=LONGEST_ID).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic);
-            self.id = std::str::from_utf8(id).ok().filter(|_| fits).map(str::to_owned);
+            self.id = std::str::from_utf8(id).ok().filter(|_| is_id(id)).map(str::to_owned);
             return None;
         }
         // A colon alone keeps the connection alive; other fields say nothing that we need.
@@ -75,6 +74,11 @@ impl Stream {
         }
         None
     }
+}
+
+/// Whether an event's id is one that is taken up.
+pub(super) fn is_id(id: &[u8]) -> bool {
+    (1..=LONGEST_ID).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic)
 }
 
 #[cfg(test)]
