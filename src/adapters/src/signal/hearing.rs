@@ -158,7 +158,7 @@ async fn listen(
     let (mut body, mut stream) = (answer.into_body(), Stream::default());
     loop {
         // What waits beyond that stays with signal-cli, and with Signal's servers.
-        signal.journal.has_room().await;
+        signal.journal.has_room().await.map_err(broken)?;
         let frame = match tokio::time::timeout(SILENCE, body.frame()).await {
             Err(_) => return Ok(Lost::Ended("nothing came for 50 s")),
             Ok(None) => return Ok(Lost::Ended("signal-cli ended the stream")),
@@ -196,7 +196,10 @@ async fn keep(signal: &Arc<Signal>, host: &Host, told: Arc<[String]>) -> Result<
     if let Some(before) = before {
         let again = |state: &mut State| {
             state.inbound = before.inbound;
-            (state.why, state.hint) = (before.why, before.hint);
+            // Why nothing can be sent may have come meanwhile.
+            if state.hint == FREE {
+                (state.why, state.hint) = (before.why, before.hint);
+            }
         };
         signal.stand(host, again).await.map_err(left)?;
     }

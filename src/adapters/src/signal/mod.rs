@@ -34,10 +34,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{sync::Semaphore, time::Instant};
 
-use crate::kit::{Adapter, Doubt, Ended, Gone, Host, Outcome, Rest, cut};
+use crate::kit::{Adapter, Doubt, Ended, Gone, Host, Outcome, Rest};
 use events::Reader;
 use journal::Journal;
-use people::{People, Target, Who};
+use people::{People, Target, Who, one_line};
 use rpc::{Rpc, RpcError};
 
 /// Where signal-cli listens if nobody says otherwise.
@@ -358,7 +358,7 @@ impl Signal {
                 let members = u32::try_from(group.members.len()).ok();
                 chats.push(Chat {
                     chat,
-                    name: cut(&name, 256),
+                    name: one_line(&name, 256),
                     kind: ChatKind::Group,
                     members,
                     ..Chat::default()
