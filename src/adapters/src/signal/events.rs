@@ -312,7 +312,7 @@ impl Reader {
             id: self.people.first(&id).to_owned(),
             from: self.people.name(&by),
             myself: self.people.us.is(&by),
-            // What it says is its sender's word: whoever has the message itself takes that one.
+            // What it says is its sender's word: the daemon's own text of the message goes before it.
             quote: Some(cut(&text, LONGEST_ANSWERED)).filter(|text| !text.is_empty()),
             kind: file,
             ..ReplyTo::default()
