@@ -56,8 +56,9 @@ pub struct World {
     faults: VecDeque<(String, Fault)>,
     /// Who listens to events, by their connections.
     pub listeners: BTreeMap<u64, mpsc::UnboundedSender<Bytes>>,
-    /// How many streams were opened.
+    /// How many streams were opened, and which event each heard last.
     pub opened: usize,
+    pub last: Vec<String>,
     waiting: VecDeque<Bytes>,
     clock: u64,
     connections: u64,
@@ -86,6 +87,7 @@ impl World {
             faults: VecDeque::new(),
             listeners: BTreeMap::new(),
             opened: 0,
+            last: Vec::new(),
             waiting: VecDeque::new(),
             clock: 4_000_000_000_000,
             connections: 0,
@@ -229,10 +231,12 @@ impl Fake {
         let path = request.uri().path().to_owned();
         let query = request.uri().query().unwrap_or_default().to_owned();
         let method = request.method().clone();
+        let last = request.headers().get("last-event-id").and_then(|last| last.to_str().ok());
+        let last = last.unwrap_or_default().to_owned();
         let body = request.into_body().collect().await?.to_bytes();
         let answer = match (method.as_str(), &path[..]) {
             ("GET", "/api/v1/check") => whole(200, ""),
-            ("GET", "/api/v1/events") => self.events(connection, &query),
+            ("GET", "/api/v1/events") => self.events(connection, &query, last),
             ("POST", "/api/v1/rpc") => self.rpc(&body).await,
             _ => whole(404, ""),
         };
@@ -240,7 +244,7 @@ impl Fake {
         Ok(answer)
     }
 
-    fn events(&self, connection: u64, query: &str) -> Answer {
+    fn events(&self, connection: u64, query: &str, last: String) -> Answer {
         let mut world = self.world();
         if let Some(Fault::Status(status)) = fault(&mut world, "events") {
             return whole(status, "");
@@ -258,6 +262,7 @@ impl Fake {
         }
         world.listeners.insert(connection, tell);
         world.opened += 1;
+        world.last.push(last);
         let lines = futures_util::stream::unfold(told, async |mut told| Some((told.recv().await?, told)));
         let frames = lines.map(|line| Ok::<_, io::Error>(Frame::data(line)));
         let answer = Response::builder().status(200).header(CONTENT_TYPE, "text/event-stream");
@@ -306,7 +311,7 @@ fn whole(status: u16, body: &str) -> Answer {
 /// What each method may be given, beside the account.
 const PARAMETERS: [(&str, &[&str]); 9] = [
     ("listAccounts", &[]),
-    ("listContacts", &[]),
+    ("listContacts", &["allRecipients"]),
     ("listGroups", &[]),
     (
         "send",

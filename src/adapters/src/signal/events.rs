@@ -26,6 +26,8 @@ const LONG_TEXT: &str = "text/x-signal-plain";
 /// What the numbers of entries and of changes are called among the cursors.
 const NUMBER: &str = "told";
 const CHANGE: &str = "edit.";
+/// How many changes go with one event: the daemon takes 64 cursors of it.
+const MOST_SAVED: usize = 32;
 
 /// Reads what is told, and remembers what later things are about.
 #[derive(Debug, Default)]
@@ -85,12 +87,18 @@ impl Reader {
     pub(super) fn new(people: People, start: &Start, began: i64) -> Self {
         let by_number = start.chats.keys().filter(|chat| chat.contains(":+")).cloned().collect();
         let mut this = Self { people, began, by_number, ..Self::default() };
-        for (key, change) in start.cursor.range(CHANGE.to_owned()..) {
-            let Some(n) = key.strip_prefix(CHANGE) else { break };
-            if let (Ok(n), Some((new, first))) = (n.parse::<usize>(), change.split_once(' ')) {
-                this.people.changed(new.to_owned(), first.to_owned());
-                this.change = this.change.max(n + 1);
-            }
+        let changes = start.cursor.range(CHANGE.to_owned()..).take_while(|(key, _)| key.starts_with(CHANGE));
+        let mut changes: Vec<(usize, &str, &str)> = changes
+            .filter_map(|(_, change)| {
+                let (n, ids) = change.split_once(' ')?;
+                let (new, first) = ids.split_once(' ')?;
+                Some((n.parse().ok()?, new, first))
+            })
+            .collect();
+        changes.sort_unstable();
+        for (n, new, first) in changes {
+            this.people.changed(new.to_owned(), first.to_owned());
+            this.change = n.saturating_add(1);
         }
         this
     }
@@ -103,10 +111,18 @@ impl Reader {
             && account.starts_with('+')
             && account != ours
         {
-            return Read::Nothing;
+            // One that was started for a single account ignores which one is asked for.
+            let unread = format!(
+                "signal-cli tells the messages of {}, and `account` in g2.toml is {ours}: they are passed over",
+                cut(account, LONGEST_SIGN)
+            );
+            let key = format!("unread.{number}");
+            let cursor = self.cursor(number);
+            let event = Event { key, kind: EventKind::Nothing, unread, cursor, ..Event::default() };
+            return Read::Event(Box::new(event));
         }
         if let Some(who) = &source {
-            self.people.learn(who, envelope["sourceName"].as_str().unwrap_or_default(), None);
+            self.people.learn(who, envelope["sourceName"].as_str().unwrap_or_default());
         }
         let read = match source.and_then(|source| self.message(envelope, source)) {
             Some(message) => self.event(&message, envelope),
@@ -124,9 +140,11 @@ impl Reader {
     /// Returns the cursors that go with an entry.
     fn cursor(&mut self, number: u64) -> BTreeMap<String, String> {
         let mut cursor = BTreeMap::from([(NUMBER.to_owned(), number.to_string())]);
-        for (new, first) in std::mem::take(&mut self.unsaved) {
-            cursor.insert(format!("{CHANGE}{}", self.change % MOST_CHANGES), format!("{new} {first}"));
-            self.change += 1;
+        let some = self.unsaved.len().min(MOST_SAVED);
+        for (new, first) in self.unsaved.drain(..some) {
+            let n = self.change;
+            cursor.insert(format!("{CHANGE}{}", n % MOST_CHANGES), format!("{n} {new} {first}"));
+            self.change = n.wrapping_add(1);
         }
         cursor
     }
@@ -151,11 +169,12 @@ impl Reader {
         self.heard.iter().rev().find(|(of, _)| of == id).map_or("", |(_, text)| text)
     }
 
-    /// Returns the address that a chat had before the account's id of its person was known, once.
+    /// Returns the address that a chat had before the account's id of its person was known, once. Only the number that this very
+    /// event came from says that: what was known earlier may be another one's by now.
     pub(super) fn moved(&mut self, event: &Event) -> Option<String> {
-        let number = event.from.also.iter().find(|id| id.starts_with('+'))?;
-        let old = self.people.direct(number);
-        (event.chat == self.people.direct(&event.from.id) && self.by_number.remove(&old)).then_some(old)
+        let old = self.people.direct(&event.from.handle);
+        let is_theirs = event.chat == self.people.direct(&event.from.id) && event.chat != old;
+        (is_theirs && self.by_number.remove(&old)).then_some(old)
     }
 
     /// Finds the message of an envelope.
@@ -287,13 +306,14 @@ impl Reader {
         let at = quote["id"].as_u64()?;
         let by = Who::of(&quote["authorUuid"], &quote["authorNumber"], &quote["author"])?;
         let text = with_names(quote["text"].as_str().unwrap_or_default(), &quote["mentions"], &self.people);
-        let file = array(&quote["attachments"]).first().map(|file| kind(file));
+        let file = array(&quote["attachments"]).first().map(kind);
         let id = self.people.message(at, &by);
         Some(ReplyTo {
             id: self.people.first(&id).to_owned(),
             from: self.people.name(&by),
             myself: self.people.us.is(&by),
-            text: Some(cut(&text, LONGEST_ANSWERED)).filter(|text| !text.is_empty()),
+            // What it says is its sender's word: the daemon's own text of the message goes before it.
+            quote: Some(cut(&text, LONGEST_ANSWERED)).filter(|text| !text.is_empty()),
             kind: file,
             ..ReplyTo::default()
         })

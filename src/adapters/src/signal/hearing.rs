@@ -1,6 +1,10 @@
 //! The way in: what signal-cli tells is kept in the journal as it comes, and told to the daemon from there.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use channel_protocol::{Event, EventKind, Light, State, Up, read_json};
 use http_body_util::BodyExt as _;
@@ -39,25 +43,47 @@ pub(super) async fn run(signal: Arc<Signal>, host: Host, doubt: Doubt) -> Ended 
         ended = hear(&signal, &host, doubt) => ended,
         ended = tell(&signal, &host, told) => ended,
         ended = finish(&signal, open) => ended,
+        never = ask_who(&signal) => match never {},
     };
     let Err(why) = ended;
     why
+}
+
+/// Asks for the contacts until they are told: up to then nobody's other ids are stated.
+async fn ask_who(signal: &Signal) -> Infallible {
+    let mut rest = Rest::default();
+    while !signal.known.load(Ordering::Relaxed) {
+        tokio::time::sleep(rest.next(None) * 10).await;
+        match signal.learn(true).await {
+            Ok(_) => signal.known.store(true, Ordering::Relaxed),
+            Err(error) => eprintln!("signal-cli does not tell its contacts and groups: {error}"),
+        }
+    }
+    std::future::pending().await
 }
 
 fn left(_: Gone) -> Ended {
     Ended::Left
 }
 
-fn not_kept(error: std::io::Error) -> Ended {
-    Ended::Failed(format!("what signal-cli told can't be kept: {error}"))
+/// What a person can do where nothing can be kept.
+const FREE: &str = "make room on the disk; until then signal-cli is asked for nothing";
+
+fn not_kept(error: &std::io::Error) -> String {
+    format!("what signal-cli tells can't be kept: {error}")
+}
+
+fn broken(error: std::io::Error) -> Ended {
+    Ended::Failed(not_kept(&error))
 }
 
 /// Stays connected to signal-cli, and keeps what it tells.
 async fn hear(signal: &Arc<Signal>, host: &Host, mut doubt: Doubt) -> Result<Infallible, Ended> {
     let mut rest = Rest::default();
+    let mut last = signal.journal.last().await.map_err(broken)?;
     loop {
         let began = Instant::now();
-        let why = listen(signal, host, &mut doubt).await?;
+        let why = listen(signal, host, &mut doubt, &mut last).await?;
         if began.elapsed() > SILENCE {
             rest = Rest::default();
         }
@@ -77,6 +103,7 @@ async fn hear(signal: &Arc<Signal>, host: &Host, mut doubt: Doubt) -> Result<Inf
         let (text, hint) = match (&why, &is_there) {
             (_, Err(error)) | (Lost::Error(error), Ok(())) => (error.to_string(), error.hint()),
             (Lost::Ended(text), Ok(())) => ((*text).to_owned(), ""),
+            (Lost::Full(error), Ok(())) => (not_kept(error), FREE),
         };
         eprintln!("signal-cli's events: {text}");
         let transport = if is_there.is_ok() { Light::Ok } else { Light::Waiting };
@@ -96,6 +123,8 @@ async fn hear(signal: &Arc<Signal>, host: &Host, mut doubt: Doubt) -> Result<Inf
 enum Lost {
     Error(RpcError),
     Ended(&'static str),
+    /// The disk takes nothing, so nothing is asked for.
+    Full(std::io::Error),
 }
 
 impl From<RpcError> for Lost {
@@ -104,8 +133,17 @@ impl From<RpcError> for Lost {
     }
 }
 
-async fn listen(signal: &Arc<Signal>, host: &Host, doubt: &mut Doubt) -> Result<Lost, Ended> {
-    let answer = match signal.rpc.events().await {
+async fn listen(
+    signal: &Arc<Signal>,
+    host: &Host,
+    doubt: &mut Doubt,
+    last: &mut Option<String>,
+) -> Result<Lost, Ended> {
+    // What signal-cli tells it has taken from Signal's servers, and what can't be kept would be lost.
+    if let Err(error) = signal.journal.has_place().await {
+        return Ok(Lost::Full(error));
+    }
+    let answer = match signal.rpc.events(last.as_deref()).await {
         Ok(answer) => answer,
         Err(error) => return Ok(error.into()),
     };
@@ -120,7 +158,7 @@ async fn listen(signal: &Arc<Signal>, host: &Host, doubt: &mut Doubt) -> Result<
     let (mut body, mut stream) = (answer.into_body(), Stream::default());
     loop {
         // What waits beyond that stays with signal-cli, and with Signal's servers.
-        signal.journal.has_room().await;
+        signal.journal.has_room().await.map_err(broken)?;
         let frame = match tokio::time::timeout(SILENCE, body.frame()).await {
             Err(_) => return Ok(Lost::Ended("nothing came for 50 s")),
             Ok(None) => return Ok(Lost::Ended("signal-cli ended the stream")),
@@ -129,9 +167,43 @@ async fn listen(signal: &Arc<Signal>, host: &Host, doubt: &mut Doubt) -> Result<
         };
         let Ok(piece) = frame.into_data() else { continue };
         let told = stream.push(&piece).into_iter().filter_map(kept).collect::<Vec<_>>();
-        // Where that fails the daemon starts us anew, and says why.
-        signal.journal.keep(told).await.map_err(not_kept)?;
+        keep(signal, host, told.into()).await?;
+        if stream.last.is_some() && stream.last != *last {
+            last.clone_from(&stream.last);
+            // Without it some are told once more.
+            if let Err(error) = signal.journal.heard(last.clone().unwrap_or_default()).await {
+                eprintln!("which event was the last one can't be kept: {error}");
+            }
+        }
     }
+}
+
+/// Keeps what was told, for as long as that takes: meanwhile it is in memory alone, and nothing more is read.
+async fn keep(signal: &Arc<Signal>, host: &Host, told: Arc<[String]>) -> Result<(), Ended> {
+    let mut rest = Rest::default();
+    let mut before = None;
+    while let Err(error) = signal.journal.keep(Arc::clone(&told)).await {
+        let text = not_kept(&error);
+        eprintln!("{text}");
+        let failing = |state: &mut State| {
+            before.get_or_insert_with(|| state.clone());
+            state.inbound = Light::Failing;
+            (state.why, state.hint) = (text, FREE.into());
+        };
+        signal.stand(host, failing).await.map_err(left)?;
+        rest.wait(None).await;
+    }
+    if let Some(before) = before {
+        let again = |state: &mut State| {
+            state.inbound = before.inbound;
+            // Why nothing can be sent may have come meanwhile.
+            if state.hint == FREE {
+                (state.why, state.hint) = (before.why, before.hint);
+            }
+        };
+        signal.stand(host, again).await.map_err(left)?;
+    }
+    Ok(())
 }
 
 /// Returns what is kept of an event, on one line.
@@ -159,7 +231,7 @@ fn kept(piece: Piece) -> Option<String> {
 /// Tells the daemon what is kept, in order.
 async fn tell(signal: &Arc<Signal>, host: &Host, told: mpsc::Sender<Told>) -> Result<Infallible, Ended> {
     loop {
-        let (number, text) = signal.journal.next().await.map_err(not_kept)?;
+        let (number, text) = signal.journal.next().await.map_err(broken)?;
         let said: Value = read_json(text.as_bytes()).unwrap_or_default();
         let (read, moved) = {
             let mut reader = signal.reader();
@@ -204,7 +276,7 @@ async fn finish(signal: &Arc<Signal>, mut open: mpsc::Receiver<Told>) -> Result<
         if let Some(stored) = stored {
             stored.wait().await.map_err(left)?;
         }
-        signal.journal.stored(number).map_err(not_kept)?;
+        signal.journal.stored(number).await.map_err(broken)?;
         if let Some((who, at)) = read
             && let Ok(place) = Arc::clone(&places).try_acquire_owned()
         {

@@ -1,12 +1,13 @@
 //! What signal-cli told and the daemon has not stored yet, in a file of the account: signal-cli tells nothing a second time.
 //!
 //! An entry is a line, its number and what was told. Entries are told in order; each event has its number as a cursor, so that what the
-//! daemon has stored is known after any death. The file is emptied once all of it is stored.
+//! daemon has stored is known after any death. The file is emptied once all of it is stored. Beside it
+//! stands the id of the newest event that is kept, where signal-cli gives them ids.
 
 use std::{
     collections::VecDeque,
     fs::File,
-    io::{self, BufRead as _, BufReader, Write as _},
+    io::{self, BufRead as _, BufReader, Read as _, Write as _},
     os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -14,11 +15,16 @@ use std::{
 
 use tokio::sync::Notify;
 
+use super::sse::{LONGEST_ID, is_id};
+
 /// How much may wait, bytes and entries. With more, nothing is read, and signal-cli leaves the rest with Signal's servers.
 const MOST_BYTES: u64 = 64 << 20;
 const MOST_ENTRIES: usize = 20_000;
 /// How much of the file may be stored already before it is written anew, bytes.
 const MOST_DEAD: u64 = 8 << 20;
+
+/// What has to fit on the disk before signal-cli is asked for more, bytes.
+const PLACE: usize = 1 << 20;
 
 /// The file, and where in it what stands.
 pub(super) struct Journal {
@@ -36,6 +42,8 @@ struct Inner {
     /// Entries that nobody was told, and those that are told and not stored.
     waiting: VecDeque<Entry>,
     open: VecDeque<Entry>,
+    /// Where what is needed has to begin before the file is written anew: after a try that failed, further on.
+    anew_at: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +78,8 @@ impl Journal {
             end += u64::try_from(read).unwrap_or(u64::MAX);
         }
         file.set_len(end)?;
-        let inner = Inner { path, file, end, next: newest + 1, waiting, open: VecDeque::new() };
+        File::open(folder)?.sync_all()?;
+        let inner = Inner { path, file, end, next: newest + 1, waiting, open: VecDeque::new(), anew_at: 0 };
         Ok(Self { inner: Mutex::new(inner), more: Notify::new(), less: Notify::new() })
     }
 
@@ -79,37 +88,69 @@ impl Journal {
     }
 
     /// Returns once there is room for more.
-    pub(super) async fn has_room(&self) {
+    pub(super) async fn has_room(self: &Arc<Self>) -> io::Result<()> {
         loop {
             let less = self.less.notified();
-            let is_full = {
-                let inner = self.inner();
-                inner.end - inner.first() >= MOST_BYTES
-                    || inner.waiting.len() + inner.open.len() >= MOST_ENTRIES
-            };
-            if !is_full {
-                return;
+            if !self.with(|inner| Ok(inner.is_full())).await? {
+                return Ok(());
             }
             less.await;
         }
     }
 
-    /// Keeps what was told; each is one line. Returns once it is on the disk.
-    pub(super) async fn keep(self: &Arc<Self>, told: Vec<String>) -> io::Result<()> {
+    /// Does something with the file on a thread of its own: a disk may stand still for long.
+    async fn with<T: Send + 'static>(
+        self: &Arc<Self>,
+        act: impl FnOnce(&mut Inner) -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let this = Arc::clone(self);
+        tokio::task::spawn_blocking(move || act(&mut this.inner())).await.map_err(io::Error::other)?
+    }
+
+    /// Makes sure that the disk takes something; otherwise signal-cli had better keep what it has.
+    pub(super) async fn has_place(self: &Arc<Self>) -> io::Result<()> {
+        self.with(|inner| {
+            let tried =
+                inner.file.write_all_at(&vec![0; PLACE], inner.end).and_then(|()| inner.file.sync_data());
+            inner.file.set_len(inner.end)?;
+            tried
+        })
+        .await
+    }
+
+    /// Returns the id of the newest event that was heard, where signal-cli gives them ids.
+    pub(super) async fn last(self: &Arc<Self>) -> io::Result<Option<String>> {
+        self.with(|inner| {
+            let mut id = Vec::new();
+            match File::open(inner.path.with_extension("last")) {
+                Ok(file) => file.take(LONGEST_ID as u64 + 1).read_to_end(&mut id)?,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            Ok(String::from_utf8(id).ok().filter(|id| is_id(id.as_bytes())))
+        })
+        .await
+    }
+
+    /// An event was heard, and is kept.
+    pub(super) async fn heard(self: &Arc<Self>, id: String) -> io::Result<()> {
+        self.with(move |inner| std::fs::write(inner.path.with_extension("last"), id)).await
+    }
+
+    /// Keeps what was told; each is one line. Returns once it is on the disk; where it fails, it may be tried again.
+    pub(super) async fn keep(self: &Arc<Self>, told: Arc<[String]>) -> io::Result<()> {
         if told.is_empty() {
             return Ok(());
         }
-        let this = Arc::clone(self);
-        let kept = tokio::task::spawn_blocking(move || this.inner().keep(&told));
-        kept.await.map_err(io::Error::other)??;
+        self.with(move |inner| inner.keep(&told)).await?;
         self.more.notify_one();
         Ok(())
     }
 
     /// Waits for the next entry; returns its number and what was told.
-    pub(super) async fn next(&self) -> io::Result<(u64, String)> {
+    pub(super) async fn next(self: &Arc<Self>) -> io::Result<(u64, String)> {
         loop {
-            if let Some(entry) = self.inner().take()? {
+            if let Some(entry) = self.with(Inner::take).await? {
                 return Ok(entry);
             }
             self.more.notified().await;
@@ -117,8 +158,8 @@ impl Journal {
     }
 
     /// The daemon has stored an entry, or there was nothing to store. Entries end in order.
-    pub(super) fn stored(&self, number: u64) -> io::Result<()> {
-        let done = self.inner().stored(number);
+    pub(super) async fn stored(self: &Arc<Self>, number: u64) -> io::Result<()> {
+        let done = self.with(move |inner| inner.stored(number)).await;
         self.less.notify_one();
         done
     }
@@ -129,6 +170,10 @@ impl Inner {
     fn first(&self) -> u64 {
         let first = self.open.front().or(self.waiting.front());
         first.map_or(self.end, |entry| entry.at)
+    }
+
+    fn is_full(&self) -> bool {
+        self.end - self.first() >= MOST_BYTES || self.waiting.len() + self.open.len() >= MOST_ENTRIES
     }
 
     fn keep(&mut self, told: &[String]) -> io::Result<()> {
@@ -167,8 +212,16 @@ impl Inner {
         if first == self.end {
             self.file.set_len(0)?;
             self.end = 0;
-        } else if first >= MOST_DEAD && first >= self.end / 2 {
-            self.write_anew()?;
+            self.anew_at = 0;
+        } else if first >= MOST_DEAD.max(self.anew_at) && first >= self.end / 2 {
+            // It is to save room alone: what is kept stays kept.
+            match self.write_anew() {
+                Ok(()) => self.anew_at = 0,
+                Err(error) => {
+                    self.anew_at = first + MOST_DEAD;
+                    eprintln!("the file of what signal-cli told can't be made smaller: {error}");
+                }
+            }
         }
         Ok(())
     }
@@ -176,7 +229,18 @@ impl Inner {
     /// Writes what is needed into a new file, which takes the place of this one.
     fn write_anew(&mut self) -> io::Result<()> {
         let path = self.path.with_extension("new");
-        let new = File::options().read(true).write(true).create(true).truncate(true).open(&path)?;
+        let done = self.write_to(&path);
+        if done.is_err()
+            && let Err(error) = std::fs::remove_file(&path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            eprintln!("{}: {error}", path.display());
+        }
+        done
+    }
+
+    fn write_to(&mut self, path: &Path) -> io::Result<()> {
+        let new = File::options().read(true).write(true).create(true).truncate(true).open(path)?;
         let mut end = 0;
         let mut places = Vec::new();
         for entry in self.open.iter().chain(&self.waiting) {
@@ -190,12 +254,13 @@ impl Inner {
             end += u64::try_from(line.len()).unwrap_or(u64::MAX);
         }
         new.sync_data()?;
-        std::fs::rename(&path, &self.path)?;
+        std::fs::rename(path, &self.path)?;
         for (entry, at) in self.open.iter_mut().chain(&mut self.waiting).zip(places) {
             entry.at = at;
         }
         (self.file, self.end) = (new, end);
-        Ok(())
+        // After a power cut the old file would be there again, without what was kept since.
+        self.path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
     }
 }
 
@@ -219,24 +284,24 @@ mod tests {
     async fn what_is_not_stored_is_there_after_a_death_and_what_is_stored_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let journal = open(dir.path(), 6);
-        journal.keep(vec!["{\"a\":1}".into(), "zwei ü".into()]).await.unwrap();
-        journal.keep(vec!["three".into()]).await.unwrap();
+        journal.keep(vec!["{\"a\":1}".into(), "zwei ü".into()].into()).await.unwrap();
+        journal.keep(vec!["three".into()].into()).await.unwrap();
         assert_eq!(journal.next().await.unwrap(), (7, "{\"a\":1}".into()));
         // The daemon stored the first one, and we did not hear of it.
         let journal = open(dir.path(), 7);
         assert_eq!(all(&journal), [(8, "zwei ü".into()), (9, "three".into())]);
-        journal.stored(8).unwrap();
+        journal.stored(8).await.unwrap();
         assert!(size(dir.path()) > 0);
-        journal.stored(9).unwrap();
+        journal.stored(9).await.unwrap();
         assert_eq!(size(dir.path()), 0);
-        journal.keep(vec!["four".into()]).await.unwrap();
+        journal.keep(vec!["four".into()].into()).await.unwrap();
         // Half a line of a write that a death ended.
         let path = dir.path().join("inbox");
         let mut text = std::fs::read(&path).unwrap();
         text.extend(b"11 {\"half");
         std::fs::write(&path, &text).unwrap();
         let journal = open(dir.path(), 9);
-        journal.keep(vec!["five".into()]).await.unwrap();
+        journal.keep(vec!["five".into()].into()).await.unwrap();
         assert_eq!(all(&journal), [(10, "four".into()), (11, "five".into())]);
         assert_eq!(all(&open(dir.path(), 11)), []);
     }
@@ -247,24 +312,67 @@ mod tests {
         let journal = open(dir.path(), 0);
         let long = "x".repeat(1 << 20);
         for _ in 0..12 {
-            journal.keep(vec![long.clone()]).await.unwrap();
+            journal.keep(vec![long.clone()].into()).await.unwrap();
         }
         let told = all(&journal);
         for (number, _) in &told[..9] {
-            journal.stored(*number).unwrap();
+            journal.stored(*number).await.unwrap();
         }
         assert!(size(dir.path()) < 5 << 20);
-        journal.keep(vec!["end".into()]).await.unwrap();
+        journal.keep(vec!["end".into()].into()).await.unwrap();
         let again = all(&open(dir.path(), 9));
         assert_eq!((again.len(), &again[3]), (4, &(13, "end".to_owned())));
-        journal.keep(vec!["s".into(); MOST_ENTRIES]).await.unwrap();
-        tokio::select! {
-            biased;
-            () = journal.has_room() => panic!("it is full"),
-            () = std::future::ready(()) => {}
+        journal.keep(vec!["s".into(); MOST_ENTRIES].into()).await.unwrap();
+        assert!(journal.inner().is_full());
+        all(&journal);
+        journal.stored(u64::MAX).await.unwrap();
+        journal.has_room().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_a_full_disk_did_not_take_is_kept_by_the_next_try() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = open(dir.path(), 0);
+        journal.keep(vec!["one".into()].into()).await.unwrap();
+        journal.has_place().await.unwrap();
+        assert_eq!(size(dir.path()), 6, "nothing is left of the probe");
+        let path = dir.path().join("inbox");
+        let whole = std::mem::replace(&mut journal.inner().file, File::open(&path).unwrap());
+        let told: Arc<[String]> = vec!["two".into(), "three".into()].into();
+        journal.has_place().await.unwrap_err();
+        journal.keep(Arc::clone(&told)).await.unwrap_err();
+        journal.inner().file = whole;
+        // A part of it is there.
+        journal.inner().file.write_all_at(b"2 tw", 6).unwrap();
+        journal.keep(told).await.unwrap();
+        assert_eq!(all(&journal), [(1, "one".into()), (2, "two".into()), (3, "three".into())]);
+        assert_eq!(all(&open(dir.path(), 1)), [(2, "two".into()), (3, "three".into())]);
+    }
+
+    #[tokio::test]
+    async fn the_newest_event_s_id_is_known_and_what_is_none_is_not_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = open(dir.path(), 0);
+        assert_eq!(journal.last().await.unwrap(), None);
+        journal.heard("42".into()).await.unwrap();
+        assert_eq!(open(dir.path(), 0).last().await.unwrap(), Some("42".into()));
+        for none in [&b""[..], b"a\nb", b"\xff", &[b'x'; 65]] {
+            std::fs::write(dir.path().join("inbox.last"), none).unwrap();
+            assert_eq!(journal.last().await.unwrap(), None, "{none:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_that_can_t_be_made_smaller_keeps_what_it_has() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("inbox.new")).unwrap();
+        let journal = open(dir.path(), 0);
+        for _ in 0..12 {
+            journal.keep(vec!["x".repeat(1 << 20)].into()).await.unwrap();
         }
         all(&journal);
-        journal.stored(u64::MAX).unwrap();
-        journal.has_room().await;
+        journal.stored(9).await.unwrap();
+        journal.stored(10).await.unwrap();
+        assert!(size(dir.path()) > 12 << 20 && all(&open(dir.path(), 10)).len() == 2);
     }
 }

@@ -1,8 +1,8 @@
 //! Signal, by the user's own `signal-cli daemon --http`: one account. `docs/signal.md` is the page for people.
 //!
-//! signal-cli takes a message from Signal's servers before it tells it, and tells it once. So `hearing` keeps what it is told in a file
-//! (`journal`) before anything else, and tells the daemon from there, again after a death. What was on its way from signal-cli in the
-//! moment of a death is lost; no more is.
+//! signal-cli takes a message from Signal's servers before it tells it; up to 0.14.6 it tells it once. So `hearing` keeps what it is told in a file
+//! (`journal`) before anything else, and tells the daemon from there, again after a death. What signal-cli writes
+//! between a death and the first write that fails, half a minute at most, is lost with those versions; newer ones tell it again.
 #![expect(clippy::disallowed_methods, reason = "the adapter reads its own spool, its journal and the clock")]
 
 mod events;
@@ -18,7 +18,10 @@ mod styles;
 use std::{
     collections::VecDeque,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -31,10 +34,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{sync::Semaphore, time::Instant};
 
-use crate::kit::{Adapter, Doubt, Ended, Gone, Host, Outcome, Rest, cut};
+use crate::kit::{Adapter, Doubt, Ended, Gone, Host, Outcome, Rest};
 use events::Reader;
 use journal::Journal;
-use people::{People, Target, Who};
+use people::{People, Target, Who, one_line};
 use rpc::{Rpc, RpcError};
 
 /// Where signal-cli listens if nobody says otherwise.
@@ -80,8 +83,11 @@ pub struct Signal {
     journal: Arc<Journal>,
     reader: Mutex<Reader>,
     state: Mutex<State>,
+    standing: tokio::sync::Mutex<()>,
     /// Our reactions, by the messages' ids.
     signs: Mutex<VecDeque<(String, String)>>,
+    /// signal-cli told its contacts.
+    known: AtomicBool,
     /// One file at a time is held in memory.
     files: Semaphore,
     doubt: Doubt,
@@ -148,7 +154,11 @@ pub async fn connect(start: Start, host: Host) -> Result<Arc<Signal>, String> {
     };
     let rpc = match Rpc::new(base, settings.plain_http, &settings.token) {
         Ok(rpc) => rpc,
-        Err(why) => return refuse(format!("url {base:?}: {why}"), "set `url` in g2.toml").await,
+        Err(why) => {
+            // A password may stand in it.
+            let shown = if base.contains('@') { String::new() } else { format!(" {base:?}") };
+            return refuse(format!("url{shown}: {why}"), "set `url` in g2.toml").await;
+        }
     };
     let asked = Some(settings.account.trim()).filter(|account| !account.is_empty());
     if asked.is_some_and(|account| Who::read(account).is_none()) {
@@ -159,7 +169,7 @@ pub async fn connect(start: Start, host: Host) -> Result<Arc<Signal>, String> {
     let mut doubt = Doubt::of(&start);
     let (rpc, us) = loop {
         let (why, hint) = match account(&rpc, asked).await {
-            Ok(us) => break (rpc.of(us.clone()), us.and_then(|us| Who::read(&us)).unwrap_or_default()),
+            Ok(us) => break (rpc.of(us.clone()), Who::read(&us).unwrap_or_default()),
             Err(No::Account(why)) if doubt.denied(Instant::now()) => {
                 let hint = "link or register it (docs/signal.md), or set `account` in g2.toml; then `g2 channels restart`";
                 return refuse(why, hint).await;
@@ -184,16 +194,20 @@ pub async fn connect(start: Start, host: Host) -> Result<Arc<Signal>, String> {
         journal: Arc::new(journal),
         reader: Mutex::new(reader),
         state: Mutex::new(State { outbound: Light::Ok, ..State::default() }),
+        standing: tokio::sync::Mutex::default(),
         signs: Mutex::default(),
+        known: AtomicBool::new(false),
         files: Semaphore::new(1),
         rpc,
         doubt,
         host: host.clone(),
     };
     // Names are as good later; without them people are called by their numbers.
-    if let Err(error) = signal.learn().await {
-        eprintln!("signal-cli does not tell its contacts and groups: {error}");
+    let known = signal.learn(true).await;
+    if let Err(error) = &known {
+        eprintln!("signal-cli does not tell its contacts and groups, and is asked again: {error}");
     }
+    signal.known.store(known.is_ok(), Ordering::Relaxed);
     let hello = signal.hello();
     host.hello(hello).await.map_err(|gone| gone.to_string())?;
     Ok(Arc::new(signal))
@@ -206,8 +220,8 @@ enum No {
     Account(String),
 }
 
-/// Returns the account as signal-cli has it. `None`: it has one alone, and does not say which.
-async fn account(rpc: &Rpc, asked: Option<&str>) -> Result<Option<String>, No> {
+/// Returns the account as signal-cli has it.
+async fn account(rpc: &Rpc, asked: Option<&str>) -> Result<String, No> {
     #[derive(Deserialize)]
     struct Has {
         number: Option<String>,
@@ -216,18 +230,23 @@ async fn account(rpc: &Rpc, asked: Option<&str>) -> Result<Option<String>, No> {
     let has: Vec<Has> = match rpc.call("listAccounts", json!({})).await {
         Ok(has) => has,
         // It was started for one account, and ignores which one is asked for.
-        Err(error) if error.is_no_method() => return Ok(asked.map(str::to_owned)),
+        Err(error) if error.is_no_method() => {
+            let why =
+                "signal-cli was started for one account and does not say which: `account` has to name it";
+            return asked.map(str::to_owned).ok_or_else(|| No::Account(why.into()));
+        }
         Err(error) => return Err(No::Answer(error)),
     };
-    let mut all: Vec<String> = has.into_iter().filter_map(|one| one.number).collect();
+    let all: Vec<String> = has.into_iter().filter_map(|one| one.number).collect();
     match asked {
-        Some(asked) if !asked.starts_with('+') || all.iter().any(|one| one == asked) => {
-            Ok(Some(asked.to_owned()))
-        }
+        Some(asked) if !asked.starts_with('+') || all.iter().any(|one| one == asked) => Ok(asked.to_owned()),
         Some(asked) => Err(No::Account(format!("signal-cli does not have the account {asked}"))),
-        None if all.len() == 1 => Ok(all.pop()),
-        None if all.is_empty() => Err(No::Account("signal-cli has no account".into())),
-        None => Err(No::Account(format!("signal-cli has {} accounts, and `account` names none", all.len()))),
+        None => <[String; 1]>::try_from(all).map(|[one]| one).map_err(|all| {
+            No::Account(match all.len() {
+                0 => "signal-cli has no account".into(),
+                several => format!("signal-cli has {several} accounts, and `account` names none"),
+            })
+        }),
     }
 }
 
@@ -285,6 +304,8 @@ impl Signal {
 
     /// Says how the account stands, where that is another way than before.
     async fn stand(&self, host: &Host, change: impl FnOnce(&mut State)) -> Result<(), Gone> {
+        // Two at once would tell in any order, and the older one would stay.
+        let _order = self.standing.lock().await;
         let new = {
             let mut state = lock(&self.state);
             let before = state.clone();
@@ -317,14 +338,19 @@ impl Signal {
         let _ = self.stand(&self.host, change).await;
     }
 
-    /// Takes in who is who, and which groups there are; returns them as chats.
-    async fn learn(&self) -> Result<Vec<Chat>, RpcError> {
+    /// Takes in who is who, and which groups there are; returns them as chats. `all`: also those who are no contacts.
+    async fn learn(&self, all: bool) -> Result<Vec<Chat>, RpcError> {
         let groups: Vec<Group> = self.rpc.call_within("listGroups", json!({}), FILE, MOST_LISTED).await?;
-        let contacts: Vec<Contact> =
-            self.rpc.call_within("listContacts", json!({}), FILE, MOST_LISTED).await?;
+        let whom = if all { json!({"allRecipients": true}) } else { json!({}) };
+        let mut contacts: Vec<Contact> =
+            self.rpc.call_within("listContacts", whom, FILE, MOST_LISTED).await?;
+        if all {
+            // Where there is no room for all, those without another id need none.
+            contacts.sort_by_key(|contact| (contact.username.is_none(), contact.number.is_null()));
+        }
         let mut reader = self.reader();
         let people = &mut reader.people;
-        let mut chats = Vec::new();
+        let (mut chats, mut fit) = (Vec::new(), true);
         for group in groups {
             let name = group.name.unwrap_or_default();
             people.learn_group(&group.id, &name);
@@ -332,7 +358,7 @@ impl Signal {
                 let members = u32::try_from(group.members.len()).ok();
                 chats.push(Chat {
                     chat,
-                    name: cut(&name, 256),
+                    name: one_line(&name, 256),
                     kind: ChatKind::Group,
                     members,
                     ..Chat::default()
@@ -342,13 +368,14 @@ impl Signal {
         for contact in contacts {
             let Some(who) = Who::of(&contact.uuid, &contact.number, &Value::Null) else { continue };
             let name = contact.shown();
-            people.learn(&who, &name, contact.username.as_deref());
+            fit &= people.learn_listed(&who, &name, contact.username.as_deref());
             if !contact.is_blocked && !people.us.is(&who) {
                 let chat = people.direct(who.id());
                 let name = people.name(&who);
                 chats.push(Chat { chat, name, kind: ChatKind::Direct, ..Chat::default() });
             }
         }
+        people.all_listed |= all && fit;
         Ok(chats)
     }
 
@@ -374,12 +401,13 @@ impl Signal {
         struct Sent {
             timestamp: Option<u64>,
         }
+        let to_a_person = !params["recipient"].is_null();
         let sent: Result<Sent, RpcError> = self.rpc.call(method, params).await;
         self.sends(sent.as_ref().err()).await;
         match sent {
             Ok(Sent { timestamp: Some(at) }) => Ok(at),
             Ok(_) => Err(Outcome::Unknown("signal-cli does not say when it sent it".into())),
-            Err(error) => Err(error.outcome()),
+            Err(error) => Err(error.outcome(to_a_person)),
         }
     }
 
@@ -392,8 +420,10 @@ impl Signal {
         if !styled.styles.is_empty() {
             params["textStyle"] = styled.styles.into();
         }
-        if let Some(to) = &send.reply_to {
-            let (at, by) = self.written(to)?;
+        // Where it names no message of Signal, the text is worth more than its quote.
+        if let Some(to) = &send.reply_to
+            && let Ok((at, by)) = self.written(to)
+        {
             params["quoteTimestamp"] = at.into();
             params["quoteAuthor"] = by.into();
             params["quoteMessage"] = self.reader().heard(to).into();
@@ -523,7 +553,7 @@ impl Adapter for Signal {
     }
 
     fn list_chats(&self) -> BoxFuture<'_, Result<Vec<Chat>, String>> {
-        Box::pin(async move { self.learn().await.map_err(|error| error.to_string()) })
+        Box::pin(async move { self.learn(false).await.map_err(|error| error.to_string()) })
     }
 
     fn fetch(&self, what: Fetch) -> BoxFuture<'_, Result<String, String>> {

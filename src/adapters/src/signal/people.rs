@@ -76,12 +76,22 @@ fn number(text: &str) -> Option<String> {
     ((3..=20).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit())).then(|| text.to_owned())
 }
 
+/// Returns a name on one line, as it can stand in the words of others.
+pub(super) fn one_line(name: &str, most: usize) -> String {
+    let turns = |c: char| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let words = name.split(|c: char| c.is_whitespace() || c.is_control());
+    let words = words.map(|word| word.replace(turns, "")).filter(|word| !word.is_empty());
+    cut(&words.collect::<Vec<_>>().join(" "), most)
+}
+
 /// What is known of a person.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Person {
     pub(super) name: String,
     pub(super) number: Option<String>,
     pub(super) username: Option<String>,
+    /// signal-cli listed the person: it is all that it knows.
+    listed: bool,
 }
 
 /// Whom a text goes to.
@@ -101,6 +111,8 @@ pub(super) struct People {
     pub(super) us: Who,
     pub(super) our_name: String,
     known: BTreeMap<String, Person>,
+    /// All whom signal-cli knows by a number or a username were listed.
+    pub(super) all_listed: bool,
     groups: BTreeMap<String, String>,
     /// Ids of texts that took the place of a message, with that of the message; the oldest ones first.
     changes: VecDeque<(String, String)>,
@@ -111,27 +123,67 @@ impl People {
         Self { prefix, us, ..Self::default() }
     }
 
-    /// Takes in what somebody is called; an empty name, or no other id, says nothing new.
-    pub(super) fn learn(&mut self, who: &Who, name: &str, username: Option<&str>) {
-        if self.us.is(who) {
-            self.us.aci = self.us.aci.take().or_else(|| who.aci.clone());
-            self.us.number = self.us.number.take().or_else(|| who.number.clone());
-            if !name.trim().is_empty() {
-                self.our_name = cut(name.trim(), LONGEST_NAME);
-            }
-        }
+    /// Takes in who wrote; an empty name, or no other id, says nothing new.
+    pub(super) fn learn(&mut self, who: &Who, name: &str) {
+        let name = one_line(name, LONGEST_NAME);
+        self.learn_ourselves(who, &name);
+        self.take_number(who);
+        // Where there is no room, nobody goes for a stranger.
         if self.known.len() >= MOST && !self.known.contains_key(who.id()) {
-            self.known.clear();
+            return;
         }
         let person = self.known.entry(who.id().to_owned()).or_default();
-        if !name.trim().is_empty() {
-            person.name = cut(name.trim(), LONGEST_NAME);
+        if !name.is_empty() {
+            person.name = name;
         }
         if who.aci.is_some() && who.number.is_some() {
             person.number.clone_from(&who.number);
         }
-        if let Some(username) = username.filter(|name| (1..=64).contains(&name.len())) {
-            person.username = Some(username.to_owned());
+    }
+
+    /// Takes in all that signal-cli knows of somebody. Returns whether there was room for what it says.
+    pub(super) fn learn_listed(&mut self, who: &Who, name: &str, username: Option<&str>) -> bool {
+        let name = one_line(name, LONGEST_NAME);
+        self.learn_ourselves(who, &name);
+        self.take_number(who);
+        let username = username.filter(|name| (1..=64).contains(&name.len())).map(str::to_owned);
+        if username.is_some() {
+            for person in self.known.values_mut().filter(|person| person.username == username) {
+                person.username = None;
+            }
+        }
+        let number = who.number.clone().filter(|_| who.aci.is_some());
+        if self.known.len() >= MOST && !self.known.contains_key(who.id()) {
+            let stranger = self.known.iter().find(|(_, person)| !person.listed).map(|(id, _)| id.clone());
+            let Some(stranger) = stranger else { return number.is_none() && username.is_none() };
+            self.known.remove(&stranger);
+        }
+        let person = self.known.entry(who.id().to_owned()).or_default();
+        if !name.is_empty() {
+            person.name = name;
+        }
+        (person.number, person.username, person.listed) = (number, username, true);
+        true
+    }
+
+    fn learn_ourselves(&mut self, who: &Who, name: &str) {
+        if self.us.is(who) {
+            self.us.aci = self.us.aci.take().or_else(|| who.aci.clone());
+            self.us.number = self.us.number.take().or_else(|| who.number.clone());
+            if !name.is_empty() {
+                name.clone_into(&mut self.our_name);
+            }
+        }
+    }
+
+    /// A number is one person's: who had it before has it no more.
+    fn take_number(&mut self, who: &Who) {
+        let has_it = |person: &Person| person.number == who.number;
+        if who.aci.is_none() || who.number.is_none() || self.known.get(who.id()).is_some_and(has_it) {
+            return;
+        }
+        for person in self.known.values_mut().filter(|person| has_it(person)) {
+            person.number = None;
         }
     }
 
@@ -139,8 +191,9 @@ impl People {
         if self.groups.len() >= MOST && !self.groups.contains_key(group) {
             self.groups.clear();
         }
-        if !name.trim().is_empty() {
-            self.groups.insert(group.to_owned(), cut(name.trim(), LONGEST_NAME));
+        let name = one_line(name, LONGEST_NAME);
+        if !name.is_empty() {
+            self.groups.insert(group.to_owned(), name);
         }
     }
 
@@ -158,13 +211,18 @@ impl People {
         name.or(who.number.as_deref()).unwrap_or_else(|| who.id()).to_owned()
     }
 
-    /// Returns all other ids of somebody.
+    /// Returns all other ids of somebody; none where some of them may not be known. An id that were left out would leave the person.
     pub(super) fn also(&self, who: &Who) -> Vec<String> {
-        let known = self.known.get(who.id()).cloned().unwrap_or_default();
-        let all = [who.number.clone(), known.number, known.username];
-        let mut also: Vec<String> = all.into_iter().flatten().filter(|id| id != who.id()).collect();
-        also.dedup();
-        also
+        let known = self.known.get(who.id());
+        let (number, username) = match known {
+            Some(person) if person.listed || self.all_listed => {
+                (person.number.clone(), person.username.clone())
+            }
+            None if self.all_listed => (who.number.clone(), None),
+            Some(_) | None => return Vec::new(),
+        };
+        let all = number.into_iter().chain(username);
+        all.filter(|id| id != who.id()).collect()
     }
 
     /// Returns the address of the chat with somebody.
@@ -208,8 +266,11 @@ impl People {
         Some((at.parse().ok()?, author.id().to_owned()))
     }
 
-    /// A text took the place of a message.
+    /// A text took the place of a message. Heard twice, it is no newer.
     pub(super) fn changed(&mut self, new: String, first: String) {
+        if self.changes.iter().any(|(known, _)| *known == new) {
+            return;
+        }
         if self.changes.len() >= MOST_CHANGES {
             self.changes.pop_front();
         }
@@ -249,8 +310,8 @@ mod tests {
         assert!(ada.is(&who(ADA, "+49")) && ada.is(&who("", "+4917011")));
         assert!(!ada.is(&who("bbbbbbbb-0000-4000-8000-00000000000a", "+4917011")));
         let mut people = People::new("signal".into(), Who::read("+4930").unwrap());
-        people.learn(&ada, " Ada ", Some("ada.01"));
-        people.learn(&who(ADA, ""), "", None);
+        people.learn_listed(&ada, " Ada ", Some("ada.01"));
+        people.learn(&who(ADA, ""), "");
         assert_eq!(people.name(&who(ADA, "")), "Ada");
         assert_eq!(people.also(&who(ADA, "")), ["+4917011", "ada.01"]);
         assert_eq!(
@@ -258,13 +319,59 @@ mod tests {
             ("+49170".into(), vec![])
         );
         // Our own id is learnt with our number.
-        people.learn(&who("cccccccc-0000-4000-8000-00000000000a", "+4930"), "G2", None);
+        people.learn(&who("cccccccc-0000-4000-8000-00000000000a", "+4930"), "G2");
         assert_eq!((people.us.id(), &people.our_name[..]), ("cccccccc-0000-4000-8000-00000000000a", "G2"));
         for n in 0..2 * MOST {
-            people.learn(&who("", &format!("+{n:05}")), "x", None);
+            people.learn(&who("", &format!("+{n:05}")), "x");
             people.learn_group(&n.to_string(), "y");
         }
         assert!(people.known.len() <= MOST && people.groups.len() <= MOST);
+        // A flood of strangers takes nothing of what is known, and gives way to those who are listed.
+        assert_eq!(people.also(&who(ADA, "")), ["+4917011", "ada.01"]);
+        let bob = who("dddddddd-0000-4000-8000-00000000000a", "+4940");
+        assert!(people.learn_listed(&bob, "Bob", None) && people.known.len() == MOST);
+        assert_eq!(people.also(&bob), ["+4940"]);
+    }
+
+    #[test]
+    fn other_ids_are_stated_where_all_of_them_are_known_and_each_is_one_person_s() {
+        let who = |n: u32, number: &str| {
+            let aci = format!("aaaaaaaa-0000-4000-8000-{n:012}");
+            Who::of(&json!(aci), &json!(number), &json!(null)).unwrap()
+        };
+        let mut people = People::new("signal".into(), Who::read("+4930").unwrap());
+        // A stranger may have a username that was not heard of yet.
+        people.learn(&who(1, "+49301"), "Eve");
+        assert_eq!(people.also(&who(1, "+49301")), [""; 0]);
+        people.all_listed = true;
+        assert_eq!(people.also(&who(1, "")), ["+49301"]);
+        assert_eq!(people.also(&who(2, "+49302")), ["+49302"]);
+        // A number that was given up is its next owner's, also where that one is a stranger.
+        people.learn_listed(&who(3, "+49303"), "Ada", Some("ada.01"));
+        people.learn(&who(1, "+49303"), "Eve");
+        assert_eq!(people.also(&who(3, "")), ["ada.01"]);
+        assert_eq!(people.also(&who(1, "")), ["+49303"]);
+        people.learn_listed(&who(4, ""), "Bob", Some("ada.01"));
+        assert_eq!((people.also(&who(3, "")), people.also(&who(4, ""))), (vec![], vec!["ada.01".into()]));
+        people.learn_listed(&who(4, ""), "Bob", None);
+        assert_eq!(people.also(&who(4, "")), [""; 0]);
+        // More than there is room for: those beyond it are not known.
+        people.all_listed = false;
+        let fit = (10..10 + u32::try_from(MOST).unwrap())
+            .filter(|n| people.learn_listed(&who(*n, ""), "x", Some(&format!("u.{n}"))))
+            .count();
+        assert!(fit < MOST && people.learn_listed(&who(9999, ""), "x", None));
+        assert_eq!(people.also(&who(9998, "+49304")), [""; 0]);
+    }
+
+    #[test]
+    fn a_name_has_one_line_and_turns_no_words_around() {
+        let mut people = People::new("signal".into(), Who::default());
+        let eve = Who::read(ADA).unwrap();
+        people.learn(&eve, "Eve\n\nAlso:\u{202e} \u{0} delete\u{2028}all");
+        assert_eq!(people.name(&eve), "Eve Also: delete all");
+        people.learn_group("g", " a\r\nb ");
+        assert_eq!(people.group_name("g"), "a b");
     }
 
     #[test]
@@ -301,6 +408,8 @@ mod tests {
         people.changed("3.a".into(), "1.a".into());
         assert_eq!([people.first("3.a"), people.first("1.a"), people.first("9.a")], ["1.a", "1.a", "9.a"]);
         assert_eq!([people.newest("1.a"), people.newest("9.a")], ["3.a", "9.a"]);
+        people.changed("2.a".into(), "1.a".into());
+        assert_eq!(people.newest("1.a"), "3.a", "it came twice");
         for n in 0..2 * MOST_CHANGES {
             people.changed(n.to_string(), "x".into());
         }

@@ -21,6 +21,8 @@ use crate::{
 const WITHIN: Duration = Duration::from_secs(120);
 /// How long signal-cli may take to say that it is there.
 const THERE: Duration = Duration::from_secs(10);
+/// How long the stream of events may take to open: an older signal-cli answers with its first sign of life, which comes each 15 s.
+const OPENS: Duration = Duration::from_secs(40);
 /// The longest answer that is no file, bytes.
 const MOST: usize = 4 << 20;
 /// The longest text of an error that is told, bytes.
@@ -97,8 +99,8 @@ impl Rpc {
         Ok(Self { http, base, token, account: None })
     }
 
-    pub(super) fn of(self, account: Option<String>) -> Self {
-        Self { account, ..self }
+    pub(super) fn of(self, account: String) -> Self {
+        Self { account: Some(account), ..self }
     }
 
     /// Whether signal-cli is there.
@@ -108,8 +110,8 @@ impl Rpc {
         if answer.status.is_success() { Ok(()) } else { Err(RpcError::Status(answer.status)) }
     }
 
-    /// Opens the stream of events.
-    pub(super) async fn events(&self) -> Result<Response<Incoming>, RpcError> {
+    /// Opens the stream of events. `last`: the newest one that was heard; signal-cli tells again what came behind it, where it can.
+    pub(super) async fn events(&self, last: Option<&str>) -> Result<Response<Incoming>, RpcError> {
         let mut url = format!("{}/api/v1/events", self.base);
         if let Some(account) = &self.account {
             url = format!("{url}?account={}", account.replace('+', "%2B"));
@@ -119,6 +121,9 @@ impl Rpc {
             .uri(url)
             .header(ACCEPT, "text/event-stream")
             .header(USER_AGENT, concat!("g2-channels/", env!("CARGO_PKG_VERSION")));
+        if let Some(last) = last {
+            request = request.header("last-event-id", last);
+        }
         if let Some(token) = &self.token {
             let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
                 .map_err(|_| NoAnswer::NotAsked("the token holds characters that no token has".into()))?;
@@ -126,8 +131,8 @@ impl Rpc {
             request = request.header(AUTHORIZATION, value);
         }
         let request = request.body(Full::new(Bytes::new())).map_err(broken)?;
-        let late = || NoAnswer::Unknown(format!("no answer within {} s", THERE.as_secs()));
-        let answer = tokio::time::timeout(THERE, self.http.send(request)).await.map_err(|_| late())??;
+        let late = || NoAnswer::Unknown(format!("no answer within {} s", OPENS.as_secs()));
+        let answer = tokio::time::timeout(OPENS, self.http.send(request)).await.map_err(|_| late())??;
         if answer.status().is_success() { Ok(answer) } else { Err(RpcError::Status(answer.status())) }
     }
 
@@ -236,17 +241,25 @@ impl RpcError {
         }
     }
 
+    /// What stands between us and signal-cli lets nothing through: nothing was done, and a person has to mend it.
+    fn is_way_closed(&self) -> bool {
+        matches!(self, Self::Status(status) if matches!(status.as_u16(), 401 | 403 | 404 | 421 | 429))
+    }
+
     /// Whether nobody can be sent anything before a person acts.
     pub(super) fn stops_all(&self) -> bool {
-        self.is_logged_out() || self.is_no_account() || self.hint() == PROOF
+        self.is_logged_out() || self.is_no_account() || self.is_way_closed() || self.hint() == PROOF
     }
 
     /// What became of something that was to be sent.
-    pub(super) fn outcome(&self) -> Outcome {
+    /// `to_a_person`: it was for one person, and not for a group.
+    pub(super) fn outcome(&self, to_a_person: bool) -> Outcome {
         let text = self.to_string();
         match self {
             Self::NoAnswer(NoAnswer::NotAsked(_)) => Outcome::NotSent(NotSent::Offline),
             Self::NoAnswer(NoAnswer::Unknown(_)) | Self::Unreadable(_) => Outcome::Unknown(text),
+            Self::Status(StatusCode::REQUEST_TIMEOUT) => Outcome::Unknown(text),
+            error if error.is_way_closed() => Outcome::busy(Some(STOPPED_MS), Scope::Account),
             Self::Status(status) if status.is_client_error() => Outcome::refused("http", text, self.hint()),
             Self::Status(_) => Outcome::Unknown(text),
             error if error.is_logged_out() || error.is_no_account() => {
@@ -259,7 +272,7 @@ impl RpcError {
             Self::Refused { code: UNTRUSTED, .. } => Outcome::refused("untrusted", text, TRUST),
             Self::Refused { code: CAPTCHA, .. } => Outcome::busy(Some(STOPPED_MS), Scope::Account),
             Self::Refused { code: RATE, results, .. } => limited(results),
-            Self::Refused { code: USER, text: said, results } => undelivered(said, results),
+            Self::Refused { code: USER, text: said, results } => undelivered(said, results, to_a_person),
             // It broke on the way, and signal-cli does not say where; but for a file that it could not read.
             Self::Refused { text: said, .. } if said.contains("AttachmentInvalid") => {
                 Outcome::refused("file", text, "")
@@ -283,22 +296,32 @@ fn limited(results: &[Delivery]) -> Outcome {
 }
 
 /// Says what signal-cli means where it could send to nobody.
-fn undelivered(said: &str, results: &[Delivery]) -> Outcome {
+fn undelivered(said: &str, results: &[Delivery], to_a_person: bool) -> Outcome {
     let all = |kind: &str| !results.is_empty() && results.iter().all(|one| one.kind == kind);
     let has = |words: &[&str]| words.iter().any(|word| said.to_ascii_lowercase().contains(word));
     let text = format!("signal-cli says: {said}");
+    let is_sure = |kind: &str| {
+        matches!(
+            kind,
+            "RATE_LIMIT_FAILURE" | "IDENTITY_FAILURE" | "UNREGISTERED_FAILURE" | "INVALID_PRE_KEY_FAILURE"
+        )
+    };
+    if results.iter().any(|one| !is_sure(&one.kind)) {
+        // A network that broke may have done so behind the text.
+        return Outcome::Unknown(text);
+    }
     if results.iter().any(|one| one.kind == "RATE_LIMIT_FAILURE") {
         return limited(results);
     }
-    if all("UNREGISTERED_FAILURE") || has(&["is not registered", "unregistered"]) {
+    // The same is said of somebody who is quoted.
+    if to_a_person && (all("UNREGISTERED_FAILURE") || has(&["is not registered", "unregistered"])) {
         return Outcome::gone(Went::Chat, "the person is not on Signal any more", "");
     }
     if results.iter().any(|one| one.kind == "IDENTITY_FAILURE") {
         return Outcome::refused("untrusted", "the safety number of a person has changed", TRUST);
     }
     if !results.is_empty() {
-        // A network that broke may have done so behind the text.
-        return Outcome::Unknown(text);
+        return Outcome::refused("refused", text, "");
     }
     if has(&["not a group member", "not a member", "group not found"]) {
         return Outcome::gone(Went::Chat, text, "somebody of the group has to invite the account");
@@ -325,7 +348,7 @@ mod tests {
     #[test]
     fn an_error_says_whether_the_text_is_there_and_what_a_person_can_do() {
         let one = |kind: &str| json!([{"recipientAddress": {"number": "+1"}, "type": kind}]);
-        let kind = |error: &RpcError| match error.outcome() {
+        let kind = |error: &RpcError| match error.outcome(true) {
             Outcome::NotSent(NotSent::Busy { after_ms, .. }) => format!("busy {after_ms}"),
             Outcome::NotSent(NotSent::Refused { code, .. }) => format!("refused {code}"),
             Outcome::NotSent(NotSent::Gone { .. }) => "gone".into(),
@@ -379,7 +402,20 @@ mod tests {
                 refused(-32603, "[401] Authorization failed! (AuthorizationFailedException)", json!(null)),
                 "busy 300000",
             ),
-            (RpcError::Status(StatusCode::MISDIRECTED_REQUEST), "refused http"),
+            (
+                refused(-1, "x", json!([{"type": "NETWORK_FAILURE"}, {"type": "RATE_LIMIT_FAILURE"}])),
+                "unknown",
+            ),
+            (refused(-1, "x", json!([{"type": "IDENTITY_FAILURE"}, {"type": "NETWORK_FAILURE"}])), "unknown"),
+            (
+                refused(-1, "x", json!([{"type": "IDENTITY_FAILURE"}, {"type": "RATE_LIMIT_FAILURE"}])),
+                "busy 60000",
+            ),
+            (refused(-1, "x", one("INVALID_PRE_KEY_FAILURE")), "refused refused"),
+            (RpcError::Status(StatusCode::MISDIRECTED_REQUEST), "busy 300000"),
+            (RpcError::Status(StatusCode::UNAUTHORIZED), "busy 300000"),
+            (RpcError::Status(StatusCode::REQUEST_TIMEOUT), "unknown"),
+            (RpcError::Status(StatusCode::PAYLOAD_TOO_LARGE), "refused http"),
             (RpcError::Status(StatusCode::BAD_GATEWAY), "unknown"),
             (RpcError::Unreadable("x".into()), "unknown"),
             (NoAnswer::NotAsked("x".into()).into(), "offline"),
@@ -387,6 +423,10 @@ mod tests {
         ] {
             assert_eq!(kind(&error), is, "{error:?}");
         }
+        assert!(RpcError::Status(StatusCode::FORBIDDEN).stops_all());
+        // In a group it is said of one who is quoted: the group is there.
+        let quoted = refused(-1, "The user +1 is not registered.", json!(null));
+        assert!(matches!(quoted.outcome(false), Outcome::NotSent(NotSent::Refused { .. })));
         let proof = refused(
             -5,
             "Rate limit",

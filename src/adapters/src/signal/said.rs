@@ -2,11 +2,13 @@
 
 use serde_json::Value;
 
-use super::people::{People, Who};
+use super::people::{People, Who, one_line};
 use crate::kit::{LONGEST_TEXT, Poll, below_one_another, cut, unknown};
 
 /// How many mentions of a text are named.
 const MOST_MENTIONS: usize = 200;
+/// The longest name that stands in a text of somebody's, bytes.
+const LONGEST_NAMED: usize = 64;
 /// The longest piece that is told of what is no text, bytes.
 const LONGEST: usize = 1024;
 /// Fields of a message that say nothing to people, or are told elsewhere.
@@ -133,7 +135,7 @@ fn named(text: &str, mentions: &Value, people: &People) -> Named {
             let is_us = people.us.is(&who);
             let first = named.text.trim().is_empty();
             named.text.push('@');
-            named.text.push_str(&people.name(&who));
+            named.text.push_str(&one_line(&people.name(&who), LONGEST_NAMED));
             named.names_us |= is_us;
             if is_us && first {
                 our_end = Some(named.text.len());

@@ -3,6 +3,9 @@
 /// The longest event that is read, bytes. What is longer is passed over.
 pub(super) const LONGEST: usize = 1 << 20;
 
+/// The longest id of an event that is taken up, bytes.
+pub(super) const LONGEST_ID: usize = 64;
+
 /// Divides a stream into events.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
@@ -14,6 +17,9 @@ pub(super) struct Stream {
     too_long: bool,
     /// The line before ended with a carriage return.
     after_return: bool,
+    /// The newest event's id, and that of the event which is not whole yet.
+    pub(super) last: Option<String>,
+    id: Option<String>,
 }
 
 /// What a piece of the stream ended.
@@ -45,12 +51,19 @@ impl Stream {
         let line = std::mem::take(&mut self.line);
         if line.is_empty() && !self.has_data && self.too_long {
             self.too_long = false;
+            self.last = self.id.take().or_else(|| self.last.take());
             return Some(Piece::TooLong);
         }
         if line.is_empty() {
+            self.last = self.id.take().or_else(|| self.last.take());
             let (data, too_long) = (std::mem::take(&mut self.data), std::mem::take(&mut self.too_long));
             let piece = if too_long { Piece::TooLong } else { Piece::Event(data) };
             return std::mem::take(&mut self.has_data).then_some(piece);
+        }
+        if let Some(id) = line.strip_prefix(b"id:") {
+            let id = id.strip_prefix(b" ").unwrap_or(id);
+            self.id = std::str::from_utf8(id).ok().filter(|_| is_id(id)).map(str::to_owned);
+            return None;
         }
         // A colon alone keeps the connection alive; other fields say nothing that we need.
         if let Some(said) = line.strip_prefix(b"data:") {
@@ -61,6 +74,11 @@ impl Stream {
         }
         None
     }
+}
+
+/// Whether an event's id is one that is taken up.
+pub(super) fn is_id(id: &[u8]) -> bool {
+    (1..=LONGEST_ID).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic)
 }
 
 #[cfg(test)]
@@ -79,6 +97,21 @@ mod tests {
         for at_once in 1..stream.len() {
             assert_eq!(read(stream, at_once), [event("{\"a\":1}"), event("x\ny"), event("ü")], "{at_once}");
         }
+    }
+
+    #[test]
+    fn the_last_whole_event_s_id_is_known() {
+        let mut reader = Stream::default();
+        let mut last = |piece: &[u8]| {
+            reader.push(piece);
+            reader.last.clone()
+        };
+        assert_eq!(last(b"data:x\n\n"), None);
+        assert_eq!(last(b"id:7\ndata:x\n\n:\n\n"), Some("7".into()));
+        assert_eq!(last(b"id: 8\ndata:y\n"), Some("7".into()), "it is not whole");
+        assert_eq!(last(b"\n"), Some("8".into()));
+        let long = format!("id:{}\ndata:z\n\nid:a\x07b\ndata:z\n\n", "9".repeat(65));
+        assert_eq!(last(long.as_bytes()), Some("8".into()));
     }
 
     #[test]

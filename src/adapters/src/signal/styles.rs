@@ -31,7 +31,7 @@ pub(super) fn styled(text: &str, spans: &[Span]) -> Styled {
     // What stands before a span moves it; what is added behind its last word, or before its first one, is none of it.
     let moved = |at: usize, is_end: bool| {
         let before = |(place, behind, _): &&(usize, bool, Vec<u16>)| {
-            *place < at || (*place == at && !is_end) || (*place == at && is_end && !behind && at == 0)
+            *place < at || (*place == at && (!is_end || (!behind && at == 0)))
         };
         at + added.iter().filter(before).map(|(_, _, more)| more.len()).sum::<usize>()
     };

@@ -45,13 +45,14 @@ fn an_account_that_is_not_there_or_not_named_is_refused_with_a_way_out() {
 }
 
 #[test]
-fn the_only_account_needs_no_name_and_a_signal_cli_of_one_account_tells_of_it() {
+fn the_only_account_needs_no_name_and_one_that_is_not_told_does() {
     let fake = Fake::start();
     fake.world().accounts = Some(vec![US.into()]);
     let mut adapter = start_with(&fake.base, json!({}));
     assert_eq!(adapter.hello().myself.handle, US);
     fake.world().accounts = None;
-    let mut adapter = start_with(&fake.base, json!({}));
+    refused(start_with(&fake.base, json!({})), "does not say which", "`account`");
+    let mut adapter = start_with(&fake.base, json!({"account": US}));
     adapter.ready();
     fake.say(ADA, "hello");
     assert_eq!(adapter.next_event().text, "hello");
@@ -63,6 +64,7 @@ fn the_only_account_needs_no_name_and_a_signal_cli_of_one_account_tells_of_it() 
         &json!({"account": "+4930900001", "envelope": {"sourceUuid": EVE, "timestamp": 4_100_000_000_000_u64,
         "dataMessage": {"timestamp": 4_100_000_000_000_u64, "message": "for the second one"}}}),
     );
+    assert!(adapter.next_event().unread.contains("`account` in g2.toml is +4930900001"));
     assert_eq!(adapter.next_event().text, "for the second one");
 }
 

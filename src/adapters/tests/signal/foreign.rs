@@ -38,7 +38,8 @@ fn the_adapter_hears_and_says_on_a_server_that_others_wrote() {
     hears("one", json!({}));
     let one = adapter.next_event();
     assert_eq!((&one.chat[..], &one.text[..], &one.from.name[..]), (ADA_CHAT, "one", "Ada"));
-    assert_eq!(one.from.also, ["+15550000001"]);
+    // It has no contacts: other ids may not be all that there are.
+    assert!(one.from.also.is_empty());
     hears("two", json!({"groupId": GROUP}));
     assert_eq!(adapter.next_event().chat, GROUP_CHAT);
     let mut answer = send("k.1.1", ADA_CHAT, "hi 🎈");

@@ -43,6 +43,17 @@ fn a_message_of_a_person_and_one_of_a_group_come_in_with_all_ids_of_their_author
 }
 
 #[test]
+fn other_ids_of_a_person_are_left_out_while_not_all_of_them_are_known() {
+    let fake = Fake::start();
+    fake.fault("listContacts", g2_fakes::signal::Fault::Status(500));
+    let mut adapter = start_with(&fake.base, json!({"account": US}));
+    adapter.ready();
+    fake.say(ADA, "hello");
+    let event = adapter.next_event();
+    assert!(event.from.id == ADA && event.from.also.is_empty(), "{:?}", event.from);
+}
+
+#[test]
 fn edits_deletions_and_reactions_are_told_by_the_message_s_id() {
     let (fake, mut adapter) = connected();
     let first = fake.say(ADA, "one");
@@ -74,7 +85,7 @@ fn edits_deletions_and_reactions_are_told_by_the_message_s_id() {
     assert_eq!((event.kind, &event.of, &event.emoji[..], event.on), (EventKind::Reaction, &of, "👍", true));
     // The next life knows what was changed in this one.
     let mut adapter = adapter.again(
-        &event.cursor.into_iter().chain([("edit.0".into(), format!("{second}.{ADA} {of}"))]).collect(),
+        &event.cursor.into_iter().chain([("edit.0".into(), format!("0 {second}.{ADA} {of}"))]).collect(),
     );
     adapter.ready();
     fake.world().say(ADA, None, "", &json!({"remoteDelete": {"timestamp": second}}));
@@ -124,6 +135,12 @@ fn a_stream_that_ends_is_opened_again_and_what_waited_is_told() {
     let unread = adapter.next_event();
     assert!((unread.kind, unread.unread.contains("no JSON")) == (EventKind::Nothing, true), "{unread:?}");
     assert_eq!(adapter.next_event().text, "behind it");
+    // Where events have ids, those behind the last one are asked for again.
+    fake.cut();
+    fake.wait("a third stream", |world| world.opened >= 3);
+    let mut adapter = adapter.again(&BTreeMap::new());
+    adapter.ready();
+    assert_eq!(fake.world().last, ["", "", "1", "1"], "the next life knows it, too");
 }
 
 #[test]

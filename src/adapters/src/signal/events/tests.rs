@@ -13,9 +13,9 @@ const GROUP_CHAT: &str = "signal:group.-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-
 fn reader() -> Reader {
     let mut people = People::new("signal".into(), Who::read("+4930").unwrap());
     let who = |uuid: &str, number: &str| Who::of(&json!(uuid), &json!(number), &json!(null)).unwrap();
-    people.learn(&who(US, "+4930"), "G2", None);
-    people.learn(&who(ADA, "+49301"), "Ada", Some("ada.01"));
-    people.learn(&who(EVE, ""), "Evie", None);
+    people.learn_listed(&who(US, "+4930"), "G2", None);
+    people.learn_listed(&who(ADA, "+49301"), "Ada", Some("ada.01"));
+    people.learn_listed(&who(EVE, ""), "Evie", None);
     Reader::new(people, &Start::default(), 1000)
 }
 
@@ -118,15 +118,15 @@ fn an_answer_names_what_it_answers_also_by_an_earlier_text_of_it() {
     };
     let reply = event(&data(quote(1500, US))).reply_to.unwrap();
     assert_eq!(
-        (&reply.id[..], reply.myself, reply.text.as_deref()),
-        ("1500.self", true, Some("@Evie which?"))
+        (&reply.id[..], reply.myself, reply.quote.as_deref(), reply.text),
+        ("1500.self", true, Some("@Evie which?"), None)
     );
     assert_eq!((reply.kind, &reply.from[..]), (Some(Kind::Image), "G2"));
     let mut reader = reader();
     reader.changed("1600.self".into(), "1500.self".into());
     let Read::Event(event) = reader.read(8, &data(quote(1600, US))) else { panic!() };
     assert_eq!(event.reply_to.unwrap().id, "1500.self");
-    assert_eq!(event.cursor["edit.0"], "1600.self 1500.self");
+    assert_eq!(event.cursor["edit.0"], "0 1600.self 1500.self");
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn edits_deletions_and_reactions_are_about_the_first_text() {
     assert_eq!(read(&data(by_admin)).of, "77.self");
     // What was changed is known in the next life.
     let cursor = BTreeMap::from([
-        ("edit.255".to_owned(), format!("2000.{ADA} {first}")),
+        ("edit.255".to_owned(), format!("255 2000.{ADA} {first}")),
         ("told".to_owned(), "9".to_owned()),
     ]);
     let start = Start { cursor, ..Start::default() };
@@ -303,7 +303,9 @@ fn what_our_own_phone_writes_is_ours_but_in_the_note_to_self() {
 fn another_account_of_the_same_signal_cli_is_not_ours() {
     let mut told = data(json!({"message": "x"}));
     told["account"] = "+4931".into();
-    assert_eq!(reader().read(1, &told), Read::Nothing);
+    let Read::Event(event) = reader().read(1, &told) else { panic!() };
+    assert_eq!((event.kind, &event.text[..], &event.chat[..]), (EventKind::Nothing, "", ""));
+    assert!(event.unread.contains("+4931") && event.cursor["told"] == "1", "{}", event.unread);
     told["account"] = Value::Null;
     assert!(matches!(reader().read(1, &told), Read::Event(_)));
 }
@@ -330,7 +332,11 @@ fn a_chat_that_was_known_by_a_number_moves_to_the_account_s_id_once() {
     let chats = BTreeMap::from([("signal:+49301".to_owned(), "1".to_owned())]);
     let start = Start { chats, ..Start::default() };
     let mut reader = Reader::new(reader().people, &start, 0);
-    let Read::Event(event) = reader.read(1, &data(json!({"message": "x"}))) else { panic!() };
+    let mut told = data(json!({"message": "x"}));
+    let Read::Event(event) = reader.read(1, &told) else { panic!() };
+    assert_eq!(reader.moved(&event), None, "the number was theirs earlier");
+    told["envelope"]["sourceNumber"] = "+49301".into();
+    let Read::Event(event) = reader.read(2, &told) else { panic!() };
     assert_eq!((reader.moved(&event), reader.moved(&event)), (Some("signal:+49301".into()), None));
 }
 
@@ -364,4 +370,30 @@ fn whatever_a_stranger_writes_is_bounded() {
         told["envelope"]["serverReceivedTimestamp"] = at;
         reader().read(1, &told);
     }
+}
+
+#[test]
+fn changes_come_back_in_their_order_and_go_out_a_few_with_each_event() {
+    let mut before = reader();
+    let mut cursor = BTreeMap::new();
+    for n in 0..300 {
+        before.changed(format!("{}.self", 2000 + n), "1.self".into());
+        if n % 20 == 0 {
+            cursor.extend(before.cursor(n));
+        }
+    }
+    assert_eq!(before.cursor(300).len(), 1 + 19);
+    for n in 0..40 {
+        before.changed(format!("{}.self", 3000 + n), "1.self".into());
+    }
+    for n in 0..2 {
+        let some = before.cursor(n);
+        assert!(some.len() <= 1 + MOST_SAVED);
+        cursor.extend(some);
+    }
+    let start = Start { cursor, ..Start::default() };
+    let mut again = Reader::new(reader().people, &start, 0);
+    assert_eq!(again.people.newest("1.self"), "3039.self");
+    again.changed("4000.self".into(), "1.self".into());
+    assert_eq!(again.cursor(1)[&format!("edit.{}", 340 % MOST_CHANGES)], "340 4000.self 1.self");
 }
