@@ -139,10 +139,8 @@ impl Row {
     /// Returns what it is about. The list of senders says who is heard, so it is about people: chats without it would hear more.
     #[must_use]
     pub fn part(&self) -> Part {
-        match self {
-            Self::List(list) if list.name == ListName::Senders => Part::People,
-            row => row.kind().part(),
-        }
+        let is_of_senders = matches!(self, Self::List(list) if list.name == ListName::Senders);
+        if is_of_senders { Part::People } else { self.kind().part() }
     }
 
     /// Returns what it is.

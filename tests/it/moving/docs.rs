@@ -17,11 +17,8 @@ fn blocks(page: &str) -> Vec<(String, String)> {
         match (line.trim(), &mut block) {
             ("```sh", _) => block = Some(String::new()),
             ("```", Some(_)) => found.push((heading.clone(), block.take().unwrap())),
-            (line, Some(block)) => {
-                if !NOT_HERE.iter().any(|not| line.starts_with(not)) {
-                    block.push_str(&format!("{line}\n"));
-                }
-            }
+            (line, Some(_)) if NOT_HERE.iter().any(|not| line.starts_with(not)) => {}
+            (line, Some(block)) => block.push_str(&format!("{line}\n")),
             (line, None) if line.starts_with("## ") => heading = line[3..].to_owned(),
             _ => {}
         }
