@@ -72,7 +72,7 @@ fn a_platform_without_an_adapter_is_told_in_one_line_and_nothing_is_added() {
     let root = Root::new("");
     let daemon = root.serve();
     let before = std::fs::read_to_string(root.path().join("g2.toml")).unwrap();
-    for name in ["teams", "signal.work", "telegramm"] {
+    for name in ["teams", "viber.work", "telegramm"] {
         for more in [&[][..], &["--no-token"], &["--no-check"]] {
             let refused = add(&root, &[&[name], more].concat(), "424242:a-token-of-somebody");
             let said = String::from_utf8(refused.stderr).unwrap();
