@@ -52,6 +52,16 @@ impl Holder {
         self.0.trim().ends_with(CHANGE)
     }
 
+    /// Whether the process that wrote it is there. Somebody who looks holds the lock for an instant before they write it, and what
+    /// stands there then is of a daemon that may be dead.
+    pub(super) fn is_there(&self) -> bool {
+        self.pid().is_some_and(|pid| Path::new("/proc").join(pid.to_string()).exists())
+    }
+
+    fn pid(&self) -> Option<u32> {
+        self.0.split_whitespace().next().and_then(|word| word.parse().ok())
+    }
+
     /// Returns the version of its program; `None`: that did not write it.
     pub(super) fn version(&self) -> Option<&str> {
         self.0.trim().trim_end_matches(CHANGE).split_whitespace().nth(1)
@@ -59,8 +69,7 @@ impl Holder {
 
     /// Says who serves the root.
     pub(super) fn serves(&self, root: &Path) -> String {
-        let pid = self.0.split_whitespace().next().and_then(|word| word.parse::<u32>().ok());
-        let who = pid.map_or_else(String::new, |pid| format!(" (process {pid})"));
+        let who = self.pid().map_or_else(String::new, |pid| format!(" (process {pid})"));
         format!(
             "another g2{who} serves {}; `g2 --root {0} chat` talks to it, `g2 --root {0} status` shows how it is",
             root.display()
@@ -150,4 +159,22 @@ pub async fn wait_for_lock(root: &Path) -> Result<()> {
         tokio::time::sleep(LOCK_AGAIN).await;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As somebody leaves it who holds the lock, and has not yet written who they are.
+    #[test]
+    fn what_a_dead_daemon_has_written_is_nobody_who_serves() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("data")).unwrap();
+        let held = try_lock(root.path(), Lock::Service).unwrap().unwrap();
+        let seen = || try_lock(root.path(), Lock::Change).unwrap().unwrap_err();
+        assert!(seen().is_there() && !seen().is_change());
+        // No process has this number.
+        write(&held, "4194305 0.1.0", None).unwrap();
+        assert!(!seen().is_there());
+    }
 }

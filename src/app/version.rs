@@ -71,7 +71,7 @@ fn look(root: &Path) -> Result<Found> {
     }
     let served = match try_lock(root, Lock::Change) {
         Ok(Ok(_)) | Err(_) => None,
-        Ok(Err(holder)) => Some(holder).filter(|holder| !holder.is_change()),
+        Ok(Err(holder)) => Some(holder).filter(|holder| !holder.is_change() && holder.is_there()),
     };
     match served {
         Some(holder) => Err(differs(root, &holder, schema).into()),
