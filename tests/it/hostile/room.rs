@@ -274,6 +274,13 @@ fn below_the_wanted_space_commands_wait_until_there_is_room_inside_of_the_store(
         root.put_command("good", "tasks", &format!("{n:03}.json"), &archive);
     }
     wait_for("all to be archived", || (root.rows(&["sessions", "list"]).len() >= 14).then_some(()));
+    // The index for searches grows behind them: what it still writes would fill the disk for good.
+    wait_for("the index to have them", || {
+        let index = rusqlite::Connection::open(root.data("search.sqlite")).ok()?;
+        let seen: i64 =
+            index.query_row("SELECT count(*) FROM seen WHERE is_whole = 1", [], |r| r.get(0)).ok()?;
+        (seen >= 14).then_some(())
+    });
     let mut filler = File::create(root.data("filler")).unwrap();
     small.fill(&mut filler, 30);
     let waiting = [small.waits("good", "first"), small.waits("main", "of-main")];
