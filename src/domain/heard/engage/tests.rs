@@ -166,22 +166,18 @@ fn a_chat_that_nobody_set_up_listens_as_its_kind_does() {
 #[test]
 fn a_mark_counts_in_threads_and_with_one_person_and_in_no_main_line() {
     use chats::ChatKind::{Direct, Group};
-    for (kind, jid, thread, of_marked, of_others) in [
-        (Group, "dc:1", "", Sticky::MainLine, Sticky::MainLine),
-        (Group, "dc:1", "9", Sticky::Yes, Sticky::No),
-        (Group, "dc:1", "1", Sticky::Yes, Sticky::No),
-        (Group, "tg:-5", "", Sticky::MainLine, Sticky::MainLine),
-        (Group, "tg:-5", "1", Sticky::MainLine, Sticky::MainLine),
-        (Group, "tg.work:-5", "1", Sticky::MainLine, Sticky::MainLine),
-        (Group, "tg:-5", "42", Sticky::Yes, Sticky::No),
-        (Group, "mx:!r:example.org", "", Sticky::MainLine, Sticky::MainLine),
-        (Group, "mx:!r:example.org", "$t", Sticky::Yes, Sticky::No),
-        (Group, "local:crowd", "", Sticky::MainLine, Sticky::MainLine),
-        (Direct, "local:main", "", Sticky::Yes, Sticky::No),
-        (Direct, "tg:5", "", Sticky::Yes, Sticky::No),
+    for (kind, main_thread, thread, of_marked, of_others) in [
+        (Group, "", "", Sticky::MainLine, Sticky::MainLine),
+        (Group, "", "9", Sticky::Yes, Sticky::No),
+        (Group, "", "1", Sticky::Yes, Sticky::No),
+        (Group, "1", "", Sticky::MainLine, Sticky::MainLine),
+        (Group, "1", "1", Sticky::MainLine, Sticky::MainLine),
+        (Group, "1", "42", Sticky::Yes, Sticky::No),
+        (Direct, "", "", Sticky::Yes, Sticky::No),
+        (Direct, "1", "", Sticky::Yes, Sticky::No),
     ] {
-        let of = |is_marked| Sticky::of(kind, jid, thread, is_marked);
-        assert_eq!((of(true), of(false)), (of_marked, of_others), "{jid} {thread:?}");
+        let of = |is_marked| Sticky::of(kind, main_thread, thread, is_marked);
+        assert_eq!((of(true), of(false)), (of_marked, of_others), "{main_thread:?} {thread:?}");
     }
 }
 
