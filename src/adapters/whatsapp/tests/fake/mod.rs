@@ -18,7 +18,7 @@ use tokio::{
     runtime::Runtime,
     sync::mpsc,
 };
-use tokio_websockets::{Message as Frame, ServerBuilder};
+use tokio_websockets::{Message as Frame, ServerBuilder, WebSocketStream};
 use whatsapp_rust::{
     Jid, NodeBuilder,
     prelude::{MessageField, wa},
@@ -551,7 +551,10 @@ async fn talk(shared: &Arc<Shared>, stream: TcpStream) {
                     }
                 }
                 (Some(Out::Node(_)), None) => {}
-                (Some(Out::Close) | None, _) => break,
+                (Some(Out::Close) | None, _) => {
+                    leave(&mut socket).await;
+                    break;
+                }
             },
             came = socket.next() => {
                 let Some(Ok(came)) = came else { break };
@@ -583,6 +586,13 @@ async fn talk(shared: &Arc<Shared>, stream: TcpStream) {
             world.live = None;
         }
     });
+}
+
+/// Ends the connection, and reads what still comes: a socket that is closed over something unread takes the last words back.
+async fn leave(socket: &mut WebSocketStream<TcpStream>) {
+    let _ = socket.close().await;
+    let rest = async { while let Some(Ok(_)) = socket.next().await {} };
+    let _ = tokio::time::timeout(Duration::from_secs(5), rest).await;
 }
 
 /// Returns a message that the phone sends to the companion: a key for what both know of the account.
