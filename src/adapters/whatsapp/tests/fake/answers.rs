@@ -102,6 +102,9 @@ pub(super) async fn answer(shared: &Arc<Shared>, me: usize, node: Node) {
                 }
                 world.told.push(node.clone());
             });
+            if again {
+                shared.send_again(&id).await;
+            }
         }
         "ack" => shared.change(|world| received(world, &node, &text(&node, "id"))),
         "chatstate" | "presence" => shared.change(|world| world.told.push(node)),

@@ -66,6 +66,8 @@ struct World {
     one_time: VecDeque<(u32, [u8; 32])>,
     /// What was sent to the companion, and is not received, in order.
     queue: Vec<(String, Node)>,
+    /// What peers wrote, by its id: it is sent again to a companion that can't read it.
+    written: HashMap<String, Written>,
     peers: BTreeMap<String, Peer>,
     groups: BTreeMap<String, Group>,
     read: Vec<Read>,
@@ -84,6 +86,16 @@ struct World {
     logins: usize,
     /// Answers to messages are held back.
     mute: bool,
+}
+
+/// A message of a peer.
+#[derive(Clone)]
+struct Written {
+    by: String,
+    /// Empty: to the account alone.
+    group: String,
+    mark: String,
+    message: wa::Message,
 }
 
 /// Somebody who writes to the account.
@@ -130,7 +142,89 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// Encrypts a message for the companion as it is known now, and delivers it.
+    async fn send_written(&self, id: &str, written: &Written) {
+        let Written { by, group, mark, message } = written;
+        let (peer, bundle) = self.change(|world| {
+            let peer = world.peers[by].clone();
+            let bundle = (!peer.keys.has_session()).then(|| world.bundle_for_one()).flatten();
+            (peer, bundle)
+        });
+        if let Some(bundle) = bundle {
+            peer.keys.begin(&bundle).await;
+        }
+        let sealed = |kind: &'static str, bytes: Vec<u8>| {
+            NodeBuilder::new("enc").attr("v", "2").attr("type", kind).bytes(bytes).build()
+        };
+        let mut node = head(&peer, id);
+        if !mark.is_empty() {
+            node = node.attr("edit", mark);
+        }
+        let mut children = Vec::new();
+        if group.is_empty() {
+            let (kind, bytes) = peer.keys.encrypt(message).await;
+            children.push(sealed(kind, bytes));
+            node = match peer.by_lid {
+                true => node.attr("from", Jid::lid(&*peer.lid)).attr("sender_pn", jid(by)),
+                false => node.attr("from", jid(by)),
+            };
+        } else {
+            let address = Jid::group(group).to_string();
+            if !peer.distributed.contains(group) {
+                let told = peer.keys.distribution(&address).await;
+                let (kind, bytes) = peer.keys.encrypt(&told).await;
+                children.push(sealed(kind, bytes));
+                self.change(|world| world.peers.get_mut(by).unwrap().distributed.insert(group.to_owned()));
+            }
+            children.push(sealed("skmsg", peer.keys.group_encrypt(&address, message).await));
+            node = node.attr("from", Jid::group(group));
+            node = match peer.by_lid {
+                true => node
+                    .attr("participant", Jid::lid(&*peer.lid))
+                    .attr("participant_pn", jid(by))
+                    .attr("addressing_mode", "lid"),
+                false => node.attr("participant", jid(by)).attr("addressing_mode", "pn"),
+            };
+        }
+        let node = node.children(children).build();
+        self.change(|world| {
+            world.queue.retain(|(waiting, _)| waiting != id);
+            world.deliver(id, node);
+        });
+    }
+
+    /// The companion could not read a message: its sender begins anew with it, and sends the message again.
+    async fn send_again(&self, id: &str) {
+        let written = self.change(|world| {
+            let written = world.written.get(id).cloned()?;
+            let peer = world.peers.get_mut(&written.by)?;
+            peer.keys.forget();
+            peer.distributed.remove(&written.group);
+            Some(written)
+        });
+        if let Some(written) = written {
+            self.send_written(id, &written).await;
+        }
+    }
+}
+
+fn head(peer: &Peer, id: &str) -> NodeBuilder {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    NodeBuilder::new("message")
+        .attr("id", id)
+        .attr("t", now.to_string())
+        .attr("type", "text")
+        .attr("notify", peer.name.as_str())
+}
+
 impl World {
+    /// Returns the companion's keys, with one of those that are used once.
+    fn bundle_for_one(&mut self) -> Option<Bundle> {
+        let bundle = self.bundle.clone()?;
+        Some(Bundle { one_time: self.one_time.pop_front(), ..bundle })
+    }
+
     fn send(&self, to: usize, node: Node) {
         // A connection that is gone reads nothing.
         let _ = self.connections[to].send(Out::Node(node));
@@ -216,6 +310,8 @@ impl Fake {
     /// Plays the phone that scans a picture.
     pub(crate) fn scan(&self, picture: &str) {
         use base64::Engine as _;
+        // A new companion has new keys.
+        self.shared.phone.forget();
         let picture = picture.rsplit('#').next().unwrap();
         let parts: Vec<&str> = picture.split(',').collect();
         let key = |at: usize| base64::prelude::BASE64_STANDARD.decode(parts[at]).unwrap();
@@ -312,29 +408,7 @@ impl Fake {
 
     /// Somebody sends any message to the account.
     pub(crate) fn sends(&self, number: &str, message: &wa::Message) -> String {
-        let (peer, id) = self.shared.change(|world| (world.peers[number].clone(), world.id()));
-        self.session(&peer.keys);
-        let (kind, bytes) = self.runtime.block_on(peer.keys.encrypt(message));
-        let mut node = self.head(&peer, &id);
-        node = if peer.by_lid {
-            node.attr("from", Jid::lid(&*peer.lid)).attr("sender_pn", jid(number))
-        } else {
-            node.attr("from", jid(number))
-        };
-        let node = node
-            .children([NodeBuilder::new("enc").attr("v", "2").attr("type", kind).bytes(bytes).build()])
-            .build();
-        self.shared.change(|world| world.deliver(&id, node));
-        id
-    }
-
-    fn head(&self, peer: &Peer, id: &str) -> NodeBuilder {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
-        NodeBuilder::new("message")
-            .attr("id", id)
-            .attr("t", now.to_string())
-            .attr("type", "text")
-            .attr("notify", peer.name.as_str())
+        self.sends_marked(number, "", message, "")
     }
 
     /// Somebody writes to a group.
@@ -355,7 +429,7 @@ impl Fake {
         self.sends_marked(number, group, message, "")
     }
 
-    /// Somebody writes to a group, with the mark of an edit that their client sets.
+    /// Somebody writes to a group, or to the account alone (`""`), with the mark of an edit that their client sets.
     pub(crate) fn sends_marked(
         &self,
         number: &str,
@@ -363,47 +437,52 @@ impl Fake {
         message: &wa::Message,
         mark: &str,
     ) -> String {
-        let (peer, id) = self.shared.change(|world| (world.peers[number].clone(), world.id()));
-        let address = Jid::group(group).to_string();
-        let mut children = Vec::new();
-        if !peer.distributed.contains(group) {
-            self.session(&peer.keys);
-            let (kind, bytes) = self.runtime.block_on(async {
-                let told = peer.keys.distribution(&address).await;
-                peer.keys.encrypt(&told).await
-            });
-            children.push(NodeBuilder::new("enc").attr("v", "2").attr("type", kind).bytes(bytes).build());
-            self.shared
-                .change(|world| world.peers.get_mut(number).unwrap().distributed.insert(group.to_owned()));
-        }
-        let sealed = self.runtime.block_on(peer.keys.group_encrypt(&address, message));
-        children.push(NodeBuilder::new("enc").attr("v", "2").attr("type", "skmsg").bytes(sealed).build());
-        let node = self.head(&peer, &id).attr("from", Jid::group(group));
-        let node = if mark.is_empty() { node } else { node.attr("edit", mark) };
-        let node = if peer.by_lid {
-            node.attr("participant", Jid::lid(&*peer.lid))
-                .attr("participant_pn", jid(number))
-                .attr("addressing_mode", "lid")
-        } else {
-            node.attr("participant", jid(number)).attr("addressing_mode", "pn")
+        let written = Written {
+            by: number.to_owned(),
+            group: group.to_owned(),
+            mark: mark.to_owned(),
+            message: message.clone(),
         };
-        let node = node.children(children).build();
-        self.shared.change(|world| world.deliver(&id, node));
+        let id = self.shared.change(|world| {
+            let id = world.id();
+            world.written.insert(id.clone(), written.clone());
+            id
+        });
+        self.wait_for("the account's keys", |world| world.bundle.is_some().then_some(()));
+        self.runtime.block_on(self.shared.send_written(&id, &written));
         id
     }
 
     /// A message that nobody can read: it is of a session that the account never had.
     pub(crate) fn garbles(&self, number: &str) -> String {
-        let (peer, id) = self.shared.change(|world| (world.peers[number].clone(), world.id()));
+        let id = self.shared.change(World::id);
+        self.garble(number, &id);
+        id
+    }
+
+    fn garble(&self, number: &str, id: &str) {
+        let peer = self.shared.world().peers[number].clone();
         let strange = Keys::new();
         self.session(&strange);
         let message = wa::Message { conversation: Some("x".into()), ..Default::default() };
         let bytes = self.runtime.block_on(strange.encrypt_without_greeting(&message));
-        let node = self.head(&peer, &id).attr("from", jid(number));
+        let node = head(&peer, id).attr("from", jid(number));
         let node = node
             .children([NodeBuilder::new("enc").attr("v", "2").attr("type", "msg").bytes(bytes).build()])
             .build();
-        self.shared.change(|world| world.deliver(&id, node));
+        self.shared.change(|world| world.deliver(id, node));
+    }
+
+    /// A text that nobody can read at first. Its sender has it, and sends it again to a companion that asks for that.
+    pub(crate) fn garbles_at_first(&self, number: &str, text: &str) -> String {
+        let message = wa::Message { conversation: Some(text.into()), ..Default::default() };
+        let written = Written { by: number.to_owned(), group: String::new(), mark: String::new(), message };
+        let id = self.shared.change(|world| {
+            let id = world.id();
+            world.written.insert(id.clone(), written);
+            id
+        });
+        self.garble(number, &id);
         id
     }
 
