@@ -4,6 +4,7 @@
 mod answers;
 mod files;
 mod noise;
+mod peers;
 mod signal;
 
 use std::{
@@ -27,6 +28,7 @@ use whatsapp_rust::{
 };
 
 use noise::{Frames, Handshake, Identity, Pipe};
+use peers::{Peer, Written, head};
 use signal::{Bundle, Keys, encoded, rng};
 
 /// The account's number and its other id.
@@ -88,28 +90,6 @@ struct World {
     mute: bool,
 }
 
-/// A message of a peer.
-#[derive(Clone)]
-struct Written {
-    by: String,
-    /// Empty: to the account alone.
-    group: String,
-    mark: String,
-    message: wa::Message,
-}
-
-/// Somebody who writes to the account.
-#[derive(Clone)]
-struct Peer {
-    keys: Keys,
-    name: String,
-    lid: String,
-    /// It writes by its other id.
-    by_lid: bool,
-    /// Groups in which the companion can read it.
-    distributed: std::collections::BTreeSet<String>,
-}
-
 enum Out {
     Node(Node),
     Close,
@@ -140,82 +120,6 @@ impl Shared {
         self.changed.notify_all();
         done
     }
-}
-
-impl Shared {
-    /// Encrypts a message for the companion as it is known now, and delivers it.
-    async fn send_written(&self, id: &str, written: &Written) {
-        let Written { by, group, mark, message } = written;
-        let (peer, bundle) = self.change(|world| {
-            let peer = world.peers[by].clone();
-            let bundle = (!peer.keys.has_session()).then(|| world.bundle_for_one()).flatten();
-            (peer, bundle)
-        });
-        if let Some(bundle) = bundle {
-            peer.keys.begin(&bundle).await;
-        }
-        let sealed = |kind: &'static str, bytes: Vec<u8>| {
-            NodeBuilder::new("enc").attr("v", "2").attr("type", kind).bytes(bytes).build()
-        };
-        let mut node = head(&peer, id);
-        if !mark.is_empty() {
-            node = node.attr("edit", mark);
-        }
-        let mut children = Vec::new();
-        if group.is_empty() {
-            let (kind, bytes) = peer.keys.encrypt(message).await;
-            children.push(sealed(kind, bytes));
-            node = match peer.by_lid {
-                true => node.attr("from", Jid::lid(&*peer.lid)).attr("sender_pn", jid(by)),
-                false => node.attr("from", jid(by)),
-            };
-        } else {
-            let address = Jid::group(group).to_string();
-            if !peer.distributed.contains(group) {
-                let told = peer.keys.distribution(&address).await;
-                let (kind, bytes) = peer.keys.encrypt(&told).await;
-                children.push(sealed(kind, bytes));
-                self.change(|world| world.peers.get_mut(by).unwrap().distributed.insert(group.to_owned()));
-            }
-            children.push(sealed("skmsg", peer.keys.group_encrypt(&address, message).await));
-            node = node.attr("from", Jid::group(group));
-            node = match peer.by_lid {
-                true => node
-                    .attr("participant", Jid::lid(&*peer.lid))
-                    .attr("participant_pn", jid(by))
-                    .attr("addressing_mode", "lid"),
-                false => node.attr("participant", jid(by)).attr("addressing_mode", "pn"),
-            };
-        }
-        let node = node.children(children).build();
-        self.change(|world| {
-            world.queue.retain(|(waiting, _)| waiting != id);
-            world.deliver(id, node);
-        });
-    }
-
-    /// The companion could not read a message: its sender begins anew with it, and sends the message again.
-    async fn send_again(&self, id: &str) {
-        let written = self.change(|world| {
-            let written = world.written.get(id).cloned()?;
-            let peer = world.peers.get_mut(&written.by)?;
-            peer.keys.forget();
-            peer.distributed.remove(&written.group);
-            Some(written)
-        });
-        if let Some(written) = written {
-            self.send_written(id, &written).await;
-        }
-    }
-}
-
-fn head(peer: &Peer, id: &str) -> NodeBuilder {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
-    NodeBuilder::new("message")
-        .attr("id", id)
-        .attr("t", now.to_string())
-        .attr("type", "text")
-        .attr("notify", peer.name.as_str())
 }
 
 impl World {
