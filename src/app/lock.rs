@@ -52,8 +52,8 @@ impl Holder {
         self.0.trim().ends_with(CHANGE)
     }
 
-    /// Whether the process that wrote it is there. Somebody who looks holds the lock for an instant before they write it, and what
-    /// stands there then is of a daemon that may be dead.
+    /// Whether the process that wrote it is there, as far as its number is one of this machine's. Somebody who looks holds the lock for
+    /// an instant before they write it, and what stands there then is of a daemon that may be dead.
     pub(super) fn is_there(&self) -> bool {
         self.pid().is_some_and(|pid| Path::new("/proc").join(pid.to_string()).exists())
     }

@@ -15,6 +15,8 @@ use crate::{
     system::world::World,
 };
 
+/// How often a lock is tried again that a dead daemon seems to hold: some tenths of a second in all.
+const LOOKS: u32 = 10_000;
 /// The version of this program.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -69,16 +71,30 @@ fn look(root: &Path) -> Result<Found> {
     if schema.found == schema.known || schema.found == Version::NONE {
         return Ok(Found::AsOurs);
     }
-    let served = match try_lock(root, Lock::Change) {
-        Ok(Ok(_)) | Err(_) => None,
-        Ok(Err(holder)) => Some(holder).filter(|holder| !holder.is_change() && holder.is_there()),
-    };
+    let served = serves(root);
     match served {
         Some(holder) => Err(differs(root, &holder, schema).into()),
         None => {
             schema.found.check(&path)?;
             Ok(Found::Older)
         }
+    }
+}
+
+/// Returns the daemon that serves a root. If the process that the lock names is not there, either somebody holds it who only looks, and
+/// lets go at once, or the daemon's processes have other numbers here.
+fn serves(root: &Path) -> Option<Holder> {
+    let mut left = LOOKS;
+    loop {
+        let Ok(Err(holder)) = try_lock(root, Lock::Change) else { return None };
+        if holder.is_change() {
+            return None;
+        }
+        if holder.is_there() || left == 0 {
+            return Some(holder);
+        }
+        left -= 1;
+        std::thread::yield_now();
     }
 }
 

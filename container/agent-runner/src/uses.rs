@@ -1,4 +1,4 @@
-//! Uses of tools, as the host is told of them: each begins and ends.
+//! What the host is told of tools: the beginning and the end of each use.
 
 use std::{collections::BTreeMap, time::Duration};
 
